@@ -1,0 +1,3 @@
+//! apex-core.
+#![no_std]
+extern crate alloc;
