@@ -1,3 +1,22 @@
-//! apex-core.
+//! The replicated model of apex: pure, deterministic, without clock, I/O, threads or randomness.
+//!
+//! Read in this order; a module imports only modules above it.
 #![no_std]
+
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod limits;
+
+pub mod ids;
+
+pub mod text;
+
+pub mod edit;
+
+pub mod entry;
+
+pub mod proposal;
+
+pub mod message;

@@ -1,0 +1,328 @@
+//! Edits as values: checking, inverting, composing, and carrying positions and edits through them.
+//!
+//! An edit is a list of splices, all in positions of the text before it, in order and disjoint.
+//! Every position that survives an edit (view, mark, proposal) moves by the rules of this module
+//! and nowhere else.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+use crate::text::{Span, Text};
+
+/// One replacement of a span by a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Splice {
+    /// What is replaced, in positions of the text before the whole edit.
+    pub at: Span,
+    /// What stands there afterwards.
+    pub text: String,
+}
+
+impl Splice {
+    /// Returns the splice that replaces `at` by `text`.
+    pub fn new(at: Span, text: impl Into<String>) -> Self {
+        Self { at, text: text.into() }
+    }
+
+    /// Returns how many code points it brings.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.text.chars().count() as u64
+    }
+}
+
+/// Why a list of splices is not an edit of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EditError {
+    /// A span is reversed or ends past the text.
+    OutOfRange {
+        /// The span.
+        at: Span,
+        /// How many code points the text has.
+        len: u64,
+    },
+    /// A splice begins before the one before it ended.
+    OutOfOrder {
+        /// The span that comes too late.
+        at: Span,
+    },
+    /// More splices than one edit may have.
+    TooMany {
+        /// How many there were.
+        count: u64,
+    },
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange { at, len } => {
+                write!(f, "#{},#{} is outside the text of {len} code points", at.q0, at.q1)
+            }
+            Self::OutOfOrder { at } => {
+                write!(f, "changes not in sequence at #{},#{}", at.q0, at.q1)
+            }
+            Self::TooMany { count } => {
+                write!(f, "{count} changes are more than {} in one edit", limits::SPLICE_COUNT_MAX)
+            }
+        }
+    }
+}
+
+impl core::error::Error for EditError {}
+
+/// Where a position goes when text is inserted right at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bias {
+    /// It stays before the new text, as acme's selections do.
+    Left,
+    /// It moves behind the new text.
+    Right,
+}
+
+/// Checks that splices are in order, disjoint and inside a text of `len` code points.
+///
+/// # Errors
+/// The first splice that breaks a rule.
+pub fn check(splices: &[Splice], len: u64) -> Result<(), EditError> {
+    if splices.len() > limits::SPLICE_COUNT_MAX {
+        return Err(EditError::TooMany { count: splices.len() as u64 });
+    }
+    let mut end = 0;
+    for splice in splices {
+        if !splice.at.fits(len) {
+            return Err(EditError::OutOfRange { at: splice.at, len });
+        }
+        if splice.at.q0 < end {
+            return Err(EditError::OutOfOrder { at: splice.at });
+        }
+        end = splice.at.q1;
+    }
+    Ok(())
+}
+
+/// Applies checked splices and returns those that undo them, in positions of the new text.
+///
+/// # Panics
+/// When the splices were not checked against this text.
+pub fn apply(text: &mut Text, splices: &[Splice]) -> Vec<Splice> {
+    let mut inverse = Vec::with_capacity(splices.len());
+    let mut moved = Shift::default();
+    for splice in splices {
+        let q0 = moved.forward(splice.at.q0);
+        let count = splice.count();
+        let at = Span::new(q0, q0 + splice.at.len());
+        let old = if at.is_empty() { String::new() } else { text.slice(at) };
+        text.replace(at, &splice.text);
+        inverse.push(Splice { at: Span::new(q0, q0 + count), text: old });
+        moved.pass(splice.at.len(), count);
+    }
+    inverse
+}
+
+/// How far positions behind the splices passed so far have moved.
+#[derive(Clone, Copy, Default)]
+struct Shift {
+    removed: u64,
+    added: u64,
+}
+
+impl Shift {
+    const fn pass(&mut self, removed: u64, added: u64) {
+        self.removed += removed;
+        self.added += added;
+    }
+
+    const fn forward(self, q: u64) -> u64 {
+        q - self.removed + self.added
+    }
+}
+
+/// Returns where a position of the old text stands in the new one.
+///
+/// With [`Bias::Left`] these are the rules of acme's `textdelete` and `textinsert`: a position
+/// inside deleted text goes to its start, and an insertion at the position does not move it.
+#[must_use]
+pub fn map(splices: &[Splice], q: u64, bias: Bias) -> u64 {
+    let mut moved = Shift::default();
+    for splice in splices {
+        if splice.at.q0 > q || (splice.at.q0 == q && bias == Bias::Left) {
+            break;
+        }
+        let inside = q < splice.at.q1 || (q == splice.at.q1 && bias == Bias::Left);
+        let replaced = !splice.at.is_empty();
+        if replaced && inside {
+            // Deleted down to the start; there the insertion stands right at it.
+            let start = moved.forward(splice.at.q0);
+            return if bias == Bias::Left { start } else { start + splice.count() };
+        }
+        moved.pass(splice.at.len(), splice.count());
+    }
+    moved.forward(q)
+}
+
+/// Returns where a span of the old text stands in the new one, both ends with acme's rule.
+#[must_use]
+pub fn map_span(splices: &[Splice], span: Span) -> Span {
+    Span::new(map(splices, span.q0, Bias::Left), map(splices, span.q1, Bias::Left))
+}
+
+/// Two edits of one version touch the same text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// The span of the edit that cannot be carried.
+    pub at: Span,
+}
+
+/// Carries `splices` over `later`, an edit of the same version that came first in the log.
+///
+/// Two inserts at one point keep log order, an insert at the edge of a deletion survives, and a
+/// replacement that overlaps a change is a conflict.
+///
+/// # Errors
+/// The first splice that overlaps.
+pub fn carry(splices: &[Splice], later: &[Splice]) -> Result<Vec<Splice>, Overlap> {
+    let mut carried = Vec::with_capacity(splices.len());
+    let mut moved = Shift::default();
+    let mut rest = later.iter().peekable();
+    for splice in splices {
+        let at = splice.at;
+        while let Some(other) = rest.next_if(|other| is_before(other.at, at)) {
+            moved.pass(other.at.len(), other.count());
+        }
+        if rest.peek().is_some_and(|other| overlaps(other.at, at)) {
+            return Err(Overlap { at });
+        }
+        let at = Span::new(moved.forward(at.q0), moved.forward(at.q1));
+        carried.push(Splice { at, text: splice.text.clone() });
+    }
+    Ok(carried)
+}
+
+/// Returns whether `other` lies wholly before `at`, so that `at` moves by it.
+fn is_before(other: Span, at: Span) -> bool {
+    if other.is_empty() {
+        return other.q0 <= at.q0;
+    }
+    other.q1 <= at.q0
+}
+
+/// Returns whether two spans share text, or one is a point strictly inside the other.
+fn overlaps(one: Span, other: Span) -> bool {
+    let is_inside = |point: Span, span: Span| span.q0 < point.q0 && point.q0 < span.q1;
+    match (one.is_empty(), other.is_empty()) {
+        (true, true) => false,
+        (true, false) => is_inside(one, other),
+        (false, true) => is_inside(other, one),
+        (false, false) => one.q0.max(other.q0) < one.q1.min(other.q1),
+    }
+}
+
+/// Returns one edit that does what `first` and then `second` do.
+///
+/// `second` is in positions of the text after `first`; the result in those of the text before.
+#[must_use]
+pub fn compose(first: &[Splice], second: &[Splice]) -> Vec<Splice> {
+    Composer::new(first).run(second)
+}
+
+/// One piece of the text between the two edits: kept text, or text that `first` brought.
+struct Composer<'a> {
+    first: core::slice::Iter<'a, Splice>,
+    /// The splice of `first` whose text is being passed, and how much of it is left.
+    open: Option<(Span, Vec<char>)>,
+    /// Position in the old text and in the middle text.
+    old: u64,
+    middle: u64,
+    out: Vec<Splice>,
+}
+
+impl<'a> Composer<'a> {
+    fn new(first: &'a [Splice]) -> Self {
+        Self { first: first.iter(), open: None, old: 0, middle: 0, out: Vec::new() }
+    }
+
+    fn run(mut self, second: &[Splice]) -> Vec<Splice> {
+        for splice in second {
+            self.pass(splice.at.q0, true);
+            self.emit(Span::at(self.old), &splice.text);
+            self.pass(splice.at.q1, false);
+        }
+        self.pass(u64::MAX, true);
+        self.out.retain(|splice| !splice.at.is_empty() || !splice.text.is_empty());
+        self.out
+    }
+
+    /// Passes the middle text up to `to`, keeping it or dropping it.
+    fn pass(&mut self, to: u64, keep: bool) {
+        loop {
+            if let Some((_, chars)) = &mut self.open {
+                let count = chars.len().min(usize::try_from(to - self.middle).unwrap_or(usize::MAX));
+                let text: String = chars.drain(..count).collect();
+                let is_done = chars.is_empty();
+                self.middle += count as u64;
+                if keep {
+                    self.emit(Span::at(self.old), &text);
+                }
+                if !is_done {
+                    return;
+                }
+                self.open = None;
+            }
+            let next = self.first.as_slice().first();
+            let kept = next.map_or(u64::MAX, |splice| splice.at.q0 - self.old);
+            let step = kept.min(to - self.middle);
+            if step > 0 && !keep {
+                self.emit(Span::new(self.old, self.old.saturating_add(step)), "");
+            }
+            self.old = self.old.saturating_add(step);
+            self.middle = self.middle.saturating_add(step);
+            let Some(splice) = next else { return };
+            if step < kept || (self.middle == to && !keep) {
+                return;
+            }
+            self.first.next();
+            self.emit(splice.at, "");
+            self.old = splice.at.q1;
+            self.open = Some((splice.at, splice.text.chars().collect()));
+        }
+    }
+
+    /// Appends a replacement, joined to the last one where they touch.
+    fn emit(&mut self, at: Span, text: &str) {
+        if at.is_empty() && text.is_empty() {
+            return;
+        }
+        match self.out.last_mut() {
+            Some(last) if last.at.q1 == at.q0 => {
+                last.at.q1 = at.q1;
+                last.text.push_str(text);
+            }
+            _ => self.out.push(Splice::new(at, text)),
+        }
+    }
+}
+
+/// Returns the smallest single splice that turns `old` into `new`; none when they are equal.
+#[must_use]
+pub fn difference(old: &Text, new: &Text) -> Option<Splice> {
+    let (old_len, new_len) = (old.len(), new.len());
+    let same = |a: &mut dyn Iterator<Item = char>, b: &mut dyn Iterator<Item = char>| {
+        a.zip(b).take_while(|(a, b)| a == b).count() as u64
+    };
+    let head = same(&mut old.chars_from(0), &mut new.chars_from(0));
+    if head == old_len && head == new_len {
+        return None;
+    }
+    let tail = same(&mut old.chars_before(old_len), &mut new.chars_before(new_len));
+    let tail = tail.min(old_len.min(new_len) - head);
+    let text = new.slice(Span::new(head, new_len - tail));
+    Some(Splice { at: Span::new(head, old_len - tail), text })
+}
+
+#[cfg(test)]
+mod tests;

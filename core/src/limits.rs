@@ -1,0 +1,57 @@
+//! Every bound of the core, with its unit in its name.
+//!
+//! Values that change what `apply` computes (undo bytes, scrollback lines) are not here: they are
+//! data in the session's `Genesis` entry, so that an old log replays the same for ever. What is
+//! here are the defaults written into a new session, and the bounds of messages.
+
+/// Largest frame on a connection, header included.
+pub const FRAME_LEN_MAX: usize = 8 << 20;
+/// Largest text one splice, load or snapshot piece may carry, in bytes of UTF-8.
+pub const PIECE_LEN_MAX: usize = 1 << 20;
+/// Most splices in one edit.
+pub const SPLICE_COUNT_MAX: usize = 1 << 18;
+/// Most bytes of entries in one append.
+pub const APPEND_LEN_MAX: usize = 4 << 20;
+/// Longest name of a session, buffer, setting or tool, in bytes.
+pub const NAME_LEN_MAX: usize = 4096;
+/// Longest message that a person reads (notice, refusal, error), in bytes.
+pub const MESSAGE_LEN_MAX: usize = 16 << 10;
+/// Most changes in one proposal.
+pub const CHANGE_COUNT_MAX: usize = 4096;
+/// Most notices kept at once; the oldest goes first.
+pub const NOTICE_COUNT_MAX: usize = 256;
+/// Most executed commands kept in the metalog's state; the oldest goes first.
+pub const EXEC_COUNT_MAX: usize = 64;
+/// Most annotation spans in one layer.
+pub const ANNOTATION_COUNT_MAX: usize = 100_000;
+/// Bytes of changes kept per buffer, for carrying proposals forward.
+pub const RECENT_LEN_MAX: usize = 4 << 20;
+
+/// Undo bytes per buffer in a new session.
+pub const UNDO_LEN_DEFAULT: u64 = 64 << 20;
+/// Scrollback lines per terminal in a new session.
+pub const SCROLLBACK_COUNT_DEFAULT: u64 = 10_000;
+
+/// How long a holder may take to answer a lease request, in milliseconds.
+pub const TRANSFER_MS: u64 = 500;
+/// How long a dropped UI keeps its attachment, in milliseconds.
+pub const GRACE_UI_MS: u64 = 60_000;
+/// How long a dropped tool keeps its attachment, in milliseconds.
+pub const GRACE_TOOL_MS: u64 = 10_000;
+/// How long a proposal waits for a leader that is away, in milliseconds.
+pub const PROPOSAL_WAIT_MS: u64 = 5_000;
+/// Most proposals that wait for one leader.
+pub const PROPOSAL_QUEUE_COUNT_MAX: usize = 1024;
+/// How long a UI may be silent before its proposals are answered with `retry`, in milliseconds.
+pub const PROPOSAL_DECIDE_MS: u64 = 5_000;
+
+/// Bits of an id that count within one attachment.
+pub const COUNTER_BITS: u32 = 40;
+/// Largest attachment id: what the bits above the counter can hold.
+pub const ATTACHMENT_MAX: u64 = (1 << (64 - COUNTER_BITS)) - 1;
+
+const _: () = assert!(PIECE_LEN_MAX * 2 <= APPEND_LEN_MAX);
+const _: () = assert!(APPEND_LEN_MAX * 2 <= FRAME_LEN_MAX);
+const _: () = assert!(MESSAGE_LEN_MAX < PIECE_LEN_MAX);
+const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS);
+const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS);
