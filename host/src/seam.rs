@@ -1,0 +1,263 @@
+//! The seam between the sessions and the tool host: who says what to whom, and nothing else.
+//!
+//! 1. The tool host is one more peer. Per tool and session it opens a connection through the
+//!    session's [`SessionLink`], says `Hello { kind: Tool, is_follower: false }` and then speaks
+//!    exactly as a socket peer does; the daemon's answers come back as
+//!    [`ToolHostMessage::FromDaemon`].
+//! 2. It follows each session through one replica of its own: the snapshot of
+//!    [`ToolHostMessage::SessionOpened`], then the records of [`ToolHostMessage::Records`]. It is
+//!    never handed the authority's state again, except by a second `SessionOpened`, which says
+//!    that it fell behind and that everything it knew of that session starts afresh.
+//! 3. It runs on its own threads. A session never waits for it: the queue towards it takes any
+//!    number of messages, and what fills it is bounded by [`RECORD_QUEUE_COUNT_MAX`] per session
+//!    (a permit travels with each batch and comes back when the batch is dropped).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use apex_core::ids::{ConnectionId, Incarnation, SessionId};
+use apex_core::log::Record;
+use apex_core::message::{
+    Answer, ClientMessage, ErrorMessage, Mark, ServerMessage, ToolInfo, ToolOrder,
+};
+use apex_core::state::State;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+/// Most records of one session that wait for the tool host; past it they are forgotten and a
+/// fresh snapshot is sent when there is room.
+pub const RECORD_QUEUE_COUNT_MAX: usize = 1 << 16;
+/// Most messages that wait for one session; past it whoever sends waits.
+pub const SESSION_QUEUE_COUNT_MAX: usize = 1024;
+
+/// What the tool host is started with. Every directory may be missing.
+#[derive(Clone, Debug)]
+pub struct ToolConfig {
+    /// Directories with `x.wasm` and `x.toml`, watched; an earlier one wins over a later one.
+    pub plugin_dirs: Vec<PathBuf>,
+    /// The user's grants (`$XDG_CONFIG_HOME/apex/grants.toml`), written by the tool host alone.
+    pub grants_path: PathBuf,
+    /// Where compiled components are kept (`$XDG_CACHE_HOME/apex`).
+    pub cache_dir: PathBuf,
+    /// Where a tool's own files may live (`$XDG_DATA_HOME/apex/tool`).
+    pub data_dir: PathBuf,
+}
+
+/// What the daemon says to the tool host.
+#[derive(Debug)]
+pub enum ToolHostMessage {
+    /// A session exists, or the tool host fell behind in it (then all it knew starts afresh,
+    /// connections excepted: those stay).
+    SessionOpened(SessionOpened),
+    /// New entries of a session, in the order in which they apply to the snapshot.
+    Records(SessionRecords),
+    /// A session was deleted: its connections are gone.
+    SessionClosed {
+        /// Which.
+        session: SessionId,
+    },
+    /// An answer or a result for one connection.
+    FromDaemon {
+        /// In which session.
+        session: SessionId,
+        /// For which connection.
+        connection: ConnectionId,
+        /// What.
+        message: ServerMessage,
+    },
+    /// The daemon closed one connection, for the reason that it gives.
+    ConnectionClosed {
+        /// In which session.
+        session: SessionId,
+        /// Which.
+        connection: ConnectionId,
+        /// Why.
+        reason: ErrorMessage,
+    },
+    /// The user orders something.
+    Order {
+        /// What.
+        order: ToolOrder,
+        /// Where the answer goes: `Done` or `Lines`.
+        reply: oneshot::Sender<Result<Answer, ErrorMessage>>,
+    },
+    /// Asks for the list of tools.
+    List {
+        /// Where it goes.
+        reply: oneshot::Sender<Vec<ToolInfo>>,
+    },
+    /// Asks for the newest lines of a tool's log.
+    Log {
+        /// The tool's name.
+        tool: String,
+        /// Where they go.
+        reply: oneshot::Sender<Result<Vec<String>, ErrorMessage>>,
+    },
+    /// The daemon ends: tools stop, threads end.
+    Shutdown {
+        /// Answered when they have.
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// A session as the tool host meets it.
+#[derive(Debug)]
+pub struct SessionOpened {
+    /// Which.
+    pub session: SessionId,
+    /// Its authority's run.
+    pub incarnation: Incarnation,
+    /// Its label at this moment; later ones come as entries of the metalog.
+    pub label: String,
+    /// The whole state: the start of the tool host's own replica.
+    pub snapshot: State,
+    /// Where the logs stand that the snapshot covers.
+    pub marks: Vec<Mark>,
+    /// The way in.
+    pub link: SessionLink,
+}
+
+/// A batch of records on their way to the tool host.
+#[derive(Debug)]
+pub struct SessionRecords {
+    /// Of which session.
+    pub session: SessionId,
+    /// In order, Meta before what it announces.
+    pub records: Arc<[Arc<Record>]>,
+    /// Room in the queue: comes back when this is dropped.
+    pub permit: OwnedSemaphorePermit,
+}
+
+/// What a peer says to a session.
+#[derive(Debug)]
+pub enum SessionInput {
+    /// A connection begins; answers go where `peer` says.
+    Connect {
+        /// Which.
+        connection: ConnectionId,
+        /// The way back.
+        peer: Peer,
+    },
+    /// A message of a connection.
+    Message {
+        /// Which.
+        connection: ConnectionId,
+        /// What.
+        message: ClientMessage,
+    },
+    /// A connection ended.
+    Disconnect {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// Work that the daemon, or a task of the session, asks of it.
+    Work(crate::session::Work),
+}
+
+/// The way back from a session to a peer.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// A peer of the tool host.
+    Tool(mpsc::UnboundedSender<ToolHostMessage>),
+    /// A peer behind a socket.
+    Socket(crate::link::Outlet),
+}
+
+/// The tool host's way into one session. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SessionLink {
+    /// The session's queue.
+    pub(crate) inputs: mpsc::Sender<SessionInput>,
+    /// The tool host's own queue, for the way back.
+    pub(crate) back: mpsc::UnboundedSender<ToolHostMessage>,
+    /// Where connection ids come from.
+    pub(crate) connections: ConnectionIds,
+}
+
+/// The session has ended; `SessionClosed` follows or came already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionGone;
+
+impl SessionLink {
+    /// Opens a connection; the next message on it is a `Hello`.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub async fn connect(&self) -> Result<ConnectionId, SessionGone> {
+        let connection = self.connections.next();
+        let peer = Peer::Tool(self.back.clone());
+        self.put(SessionInput::Connect { connection, peer }).await?;
+        Ok(connection)
+    }
+
+    /// Sends one message, waiting while the session's queue is full.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub async fn send(
+        &self,
+        connection: ConnectionId,
+        message: ClientMessage,
+    ) -> Result<(), SessionGone> {
+        self.put(SessionInput::Message { connection, message }).await
+    }
+
+    /// Drops a connection without a `Detach`: its attachment stays for the grace time.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub async fn disconnect(&self, connection: ConnectionId) -> Result<(), SessionGone> {
+        self.put(SessionInput::Disconnect { connection }).await
+    }
+
+    async fn put(&self, input: SessionInput) -> Result<(), SessionGone> {
+        self.inputs.send(input).await.map_err(|_| SessionGone)
+    }
+}
+
+/// Issues connection ids, from 1 upwards, never twice while the daemon runs.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionIds(Arc<AtomicU64>);
+
+impl ConnectionIds {
+    /// Returns a new one.
+    #[must_use]
+    pub fn next(&self) -> ConnectionId {
+        ConnectionId::new(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// The daemon's way to the tool host: `tools::ToolHost::start(ToolConfig) -> ToolHandle` makes it.
+/// Sending never waits and does nothing once the tool host has ended.
+#[derive(Clone, Debug)]
+pub struct ToolHandle {
+    sender: mpsc::UnboundedSender<ToolHostMessage>,
+}
+
+impl ToolHandle {
+    /// Returns the handle, and the receiver that the tool host reads.
+    #[must_use]
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<ToolHostMessage>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self { sender }, receiver)
+    }
+
+    /// Sends one message.
+    pub fn send(&self, message: ToolHostMessage) {
+        // A tool host that has ended needs to hear nothing any more.
+        drop(self.sender.send(message));
+    }
+
+    /// Returns the queue itself, for the way back of connections.
+    #[must_use]
+    pub fn sender(&self) -> mpsc::UnboundedSender<ToolHostMessage> {
+        self.sender.clone()
+    }
+
+    /// Returns the list of tools; empty when there is no tool host.
+    pub async fn list(&self) -> Vec<ToolInfo> {
+        let (reply, answer) = oneshot::channel();
+        self.send(ToolHostMessage::List { reply });
+        answer.await.unwrap_or_default()
+    }
+}
