@@ -1,2 +1,128 @@
-//! To come.
-fn main() {}
+//! The project's own chores: building the tools, running apex from the checkout, testing,
+//! measuring, packing.
+//!
+//! It depends on nothing but the standard library, so that it starts at once. It installs what a
+//! chore needs and says what it does; everything that it starts is shown before.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::process::ExitCode;
+
+mod say;
+
+mod process;
+
+mod files;
+
+mod toolchain;
+
+mod guests;
+
+mod dist;
+
+mod run;
+
+mod checks;
+
+use files::FileError;
+use guests::GuestError;
+use process::{ProcessError, Step};
+use run::DaemonError;
+use say::say;
+
+/// The chores, as `help` shows them.
+const CHORES: &str = "the chores are
+  run [FILE[:ADDR]...]   build apex and its tools, start apexd if none runs, open the files
+  test [--long]          all checks: format, lints, tests, documentation
+  bench [NAME...]        measure, and print the table
+  plugins                build the tools in plugins/ and those that tests use
+  dist                   make target/dist/apex-VERSION, ready to be installed";
+
+/// Why a chore was not done.
+#[derive(Debug)]
+enum ChoreError {
+    /// There is no such chore, or it takes no such argument.
+    Words(String),
+    /// Another program failed.
+    Process(ProcessError),
+    /// A file could not be read or written.
+    File(FileError),
+    /// The tools were not built.
+    Guest(GuestError),
+    /// No daemon came up.
+    Daemon(DaemonError),
+}
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match chore(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore(args: &[OsString]) -> Result<(), ChoreError> {
+    let (name, rest) = match args {
+        [] => ("help".into(), args),
+        [name, rest @ ..] => (name.to_string_lossy(), rest),
+    };
+    match (&*name, rest) {
+        ("run", files) => run::run(files),
+        ("test", []) => checks::run(false),
+        ("test", [long]) if long == "--long" => checks::run(true),
+        ("bench", names) => bench(names),
+        ("plugins", []) => Ok(guests::build().map(drop)?),
+        ("dist", []) => dist::run(),
+        ("help" | "--help" | "-h", _) => {
+            say(CHORES);
+            Ok(())
+        }
+        ("test" | "plugins" | "dist", [extra, ..]) => Err(ChoreError::Words(format!(
+            "`{name}` takes no `{}`",
+            extra.display()
+        ))),
+        _ => Err(ChoreError::Words(format!("there is no chore `{name}`"))),
+    }
+}
+
+/// Builds all that is measured, and measures.
+fn bench(names: &[OsString]) -> Result<(), ChoreError> {
+    dist::build_programs()?;
+    guests::build()?;
+    let bench = Step::new("cargo").words("run --release -p apex-tests --bin bench --");
+    let bench = names.iter().fold(bench, Step::arg);
+    Ok(bench.folder(&files::root()).run()?)
+}
+
+impl From<ProcessError> for ChoreError {
+    fn from(error: ProcessError) -> Self {
+        Self::Process(error)
+    }
+}
+
+impl From<FileError> for ChoreError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<GuestError> for ChoreError {
+    fn from(error: GuestError) -> Self {
+        Self::Guest(error)
+    }
+}
+
+impl fmt::Display for ChoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => write!(f, "{words}; {CHORES}"),
+            Self::Process(error) => error.fmt(f),
+            Self::File(error) => error.fmt(f),
+            Self::Guest(error) => error.fmt(f),
+            Self::Daemon(error) => error.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `cargo xtask test`: all that must hold before a change goes in.
+
+use std::path::Path;
+
+use crate::ChoreError;
+use crate::files;
+use crate::guests;
+use crate::process::Step;
+use crate::say::say;
+
+/// Runs every check, the quick ones first, and stops at the first that fails. A long run gives the
+/// tests that take their time from `APEX_LONG` all they want.
+pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
+    let root = files::root();
+    need_component("rustfmt", "fmt")?;
+    need_component("clippy", "clippy")?;
+    let cargo = |words| Step::new("cargo").words(words).folder(&root);
+
+    part("format");
+    cargo("fmt --all --check").run()?;
+    for folder in guests::folders()? {
+        Step::new("cargo")
+            .words("fmt --all --check")
+            .folder(&folder)
+            .run()?;
+    }
+    part("tools");
+    guests::build()?;
+    part("lints");
+    cargo("clippy --workspace --all-targets --release -- -D warnings").run()?;
+    part("tests");
+    // The tests run the programs themselves, which `cargo test` would not build for them.
+    cargo("build --workspace --release --bins").run()?;
+    let tests = cargo("test --workspace --release");
+    if is_long {
+        tests.env("APEX_LONG", "1")
+    } else {
+        tests
+    }
+    .run()?;
+    part("rules of the bundled tools");
+    for folder in guests::folders()? {
+        if folder.join("src").is_dir() {
+            test_natively(&folder)?;
+        }
+    }
+    part("documentation");
+    cargo("doc --no-deps --workspace")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
+    say("every check passed");
+    Ok(())
+}
+
+/// The tests of a bundled tool that need no apex.
+fn test_natively(folder: &Path) -> Result<(), ChoreError> {
+    let target = files::target().join("guests-native");
+    let tests = Step::new("cargo")
+        .words("test --release --target-dir")
+        .arg(target);
+    tests.folder(folder).run().map_err(ChoreError::Process)
+}
+
+/// Makes sure of a part of the Rust toolchain.
+fn need_component(name: &str, command: &str) -> Result<(), ChoreError> {
+    if !Step::new("cargo").arg(command).arg("--version").succeeds() {
+        say(&format!("{name} is missing: letting rustup add it"));
+        Step::new("rustup").words("component add").arg(name).run()?;
+    }
+    Ok(())
+}
+
+fn part(name: &str) {
+    say(&format!("---- {name} ----"));
+}
