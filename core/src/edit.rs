@@ -25,7 +25,10 @@ pub struct Splice {
 impl Splice {
     /// Returns the splice that replaces `at` by `text`.
     pub fn new(at: Span, text: impl Into<String>) -> Self {
-        Self { at, text: text.into() }
+        Self {
+            at,
+            text: text.into(),
+        }
     }
 
     /// Returns how many code points it brings.
@@ -61,13 +64,21 @@ impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange { at, len } => {
-                write!(f, "#{},#{} is outside the text of {len} code points", at.q0, at.q1)
+                write!(
+                    f,
+                    "#{},#{} is outside the text of {len} code points",
+                    at.q0, at.q1
+                )
             }
             Self::OutOfOrder { at } => {
                 write!(f, "changes not in sequence at #{},#{}", at.q0, at.q1)
             }
             Self::TooMany { count } => {
-                write!(f, "{count} changes are more than {} in one edit", limits::SPLICE_COUNT_MAX)
+                write!(
+                    f,
+                    "{count} changes are more than {} in one edit",
+                    limits::SPLICE_COUNT_MAX
+                )
             }
         }
     }
@@ -90,7 +101,9 @@ pub enum Bias {
 /// The first splice that breaks a rule.
 pub fn check(splices: &[Splice], len: u64) -> Result<(), EditError> {
     if splices.len() > limits::SPLICE_COUNT_MAX {
-        return Err(EditError::TooMany { count: splices.len() as u64 });
+        return Err(EditError::TooMany {
+            count: splices.len() as u64,
+        });
     }
     let mut end = 0;
     for splice in splices {
@@ -116,9 +129,16 @@ pub fn apply(text: &mut Text, splices: &[Splice]) -> Vec<Splice> {
         let q0 = moved.forward(splice.at.q0);
         let count = splice.count();
         let at = Span::new(q0, q0 + splice.at.len());
-        let old = if at.is_empty() { String::new() } else { text.slice(at) };
+        let old = if at.is_empty() {
+            String::new()
+        } else {
+            text.slice(at)
+        };
         text.replace(at, &splice.text);
-        inverse.push(Splice { at: Span::new(q0, q0 + count), text: old });
+        inverse.push(Splice {
+            at: Span::new(q0, q0 + count),
+            text: old,
+        });
         moved.pass(splice.at.len(), count);
     }
     inverse
@@ -158,7 +178,11 @@ pub fn map(splices: &[Splice], q: u64, bias: Bias) -> u64 {
         if replaced && inside {
             // Deleted down to the start; there the insertion stands right at it.
             let start = moved.forward(splice.at.q0);
-            return if bias == Bias::Left { start } else { start + splice.count() };
+            return if bias == Bias::Left {
+                start
+            } else {
+                start + splice.count()
+            };
         }
         moved.pass(splice.at.len(), splice.count());
     }
@@ -168,7 +192,10 @@ pub fn map(splices: &[Splice], q: u64, bias: Bias) -> u64 {
 /// Returns where a span of the old text stands in the new one, both ends with acme's rule.
 #[must_use]
 pub fn map_span(splices: &[Splice], span: Span) -> Span {
-    Span::new(map(splices, span.q0, Bias::Left), map(splices, span.q1, Bias::Left))
+    Span::new(
+        map(splices, span.q0, Bias::Left),
+        map(splices, span.q1, Bias::Left),
+    )
 }
 
 /// Two edits of one version touch the same text.
@@ -198,7 +225,10 @@ pub fn carry(splices: &[Splice], later: &[Splice]) -> Result<Vec<Splice>, Overla
             return Err(Overlap { at });
         }
         let at = Span::new(moved.forward(at.q0), moved.forward(at.q1));
-        carried.push(Splice { at, text: splice.text.clone() });
+        carried.push(Splice {
+            at,
+            text: splice.text.clone(),
+        });
     }
     Ok(carried)
 }
@@ -243,7 +273,13 @@ struct Composer<'a> {
 
 impl<'a> Composer<'a> {
     fn new(first: &'a [Splice]) -> Self {
-        Self { first: first.iter(), open: None, old: 0, middle: 0, out: Vec::new() }
+        Self {
+            first: first.iter(),
+            open: None,
+            old: 0,
+            middle: 0,
+            out: Vec::new(),
+        }
     }
 
     fn run(mut self, second: &[Splice]) -> Vec<Splice> {
@@ -253,7 +289,8 @@ impl<'a> Composer<'a> {
             self.pass(splice.at.q1, false);
         }
         self.pass(u64::MAX, true);
-        self.out.retain(|splice| !splice.at.is_empty() || !splice.text.is_empty());
+        self.out
+            .retain(|splice| !splice.at.is_empty() || !splice.text.is_empty());
         self.out
     }
 
@@ -261,7 +298,9 @@ impl<'a> Composer<'a> {
     fn pass(&mut self, to: u64, keep: bool) {
         loop {
             if let Some((_, chars)) = &mut self.open {
-                let count = chars.len().min(usize::try_from(to - self.middle).unwrap_or(usize::MAX));
+                let count = chars
+                    .len()
+                    .min(usize::try_from(to - self.middle).unwrap_or(usize::MAX));
                 let text: String = chars.drain(..count).collect();
                 let is_done = chars.is_empty();
                 self.middle += count as u64;
@@ -318,10 +357,16 @@ pub fn difference(old: &Text, new: &Text) -> Option<Splice> {
     if head == old_len && head == new_len {
         return None;
     }
-    let tail = same(&mut old.chars_before(old_len), &mut new.chars_before(new_len));
+    let tail = same(
+        &mut old.chars_before(old_len),
+        &mut new.chars_before(new_len),
+    );
     let tail = tail.min(old_len.min(new_len) - head);
     let text = new.slice(Span::new(head, new_len - tail));
-    Some(Splice { at: Span::new(head, old_len - tail), text })
+    Some(Splice {
+        at: Span::new(head, old_len - tail),
+        text,
+    })
 }
 
 #[cfg(test)]

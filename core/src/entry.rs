@@ -67,7 +67,9 @@ impl fmt::Display for ChainHash {
 
 impl fmt::Debug for ChainHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0[..4]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -240,6 +242,9 @@ pub enum BufferOp {
         /// Its value.
         value: Option<String>,
     },
+    /// Drops what an attachment that left owned here: annotations, proposal ids. An entry of the
+    /// buffer, not an effect of Detach, because two shards have no common order.
+    Forget(AttachmentId),
 }
 
 /// What a window shows.

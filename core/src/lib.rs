@@ -20,3 +20,15 @@ pub mod entry;
 pub mod proposal;
 
 pub mod message;
+
+pub mod buffer;
+
+pub mod window;
+
+pub mod layout;
+
+pub mod term;
+
+pub mod meta;
+
+pub mod state;

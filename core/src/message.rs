@@ -47,7 +47,9 @@ impl<'de> Deserialize<'de> for Bytes {
             }
         }
 
-        deserializer.deserialize_bytes(BytesVisitor).map_err(D::Error::custom)
+        deserializer
+            .deserialize_bytes(BytesVisitor)
+            .map_err(D::Error::custom)
     }
 }
 
@@ -513,7 +515,10 @@ pub struct ErrorMessage {
 impl ErrorMessage {
     /// Returns an error with these words.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 }
 

@@ -41,7 +41,10 @@ impl Proposal {
     /// Returns what the entries of this proposal carry.
     #[must_use]
     pub const fn origin(&self) -> Origin {
-        Origin { author: self.author, id: self.id }
+        Origin {
+            author: self.author,
+            id: self.id,
+        }
     }
 }
 
@@ -221,7 +224,11 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Conflict { buffer, version, at } => write!(
+            Self::Conflict {
+                buffer,
+                version,
+                at,
+            } => write!(
                 f,
                 "the edit of #{},#{} overlaps a later change of buffer {buffer} (now version \
                  {version}); compute it again",

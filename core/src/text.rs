@@ -14,7 +14,9 @@ use ropey::Rope;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A half-open range of code points.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Span {
     /// Where it begins.
     pub q0: u64,
@@ -57,7 +59,10 @@ impl Span {
     #[must_use]
     pub fn clamped(self, len: u64) -> Self {
         let q0 = self.q0.min(len);
-        Self { q0, q1: self.q1.clamp(q0, len.max(q0)) }
+        Self {
+            q0,
+            q1: self.q1.clamp(q0, len.max(q0)),
+        }
     }
 }
 
@@ -78,7 +83,10 @@ pub fn escaped_byte(c: char) -> Option<u8> {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Text(Rope);
 
-#[expect(clippy::cast_possible_truncation, reason = "positions were checked against the length")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "positions were checked against the length"
+)]
 const fn index(q: u64) -> usize {
     q as usize
 }
@@ -229,7 +237,9 @@ impl Text {
     #[must_use]
     pub fn is_lossy(&self) -> bool {
         // All escapes share their first three bytes but for the last two bits of the third.
-        self.0.chunks().any(|chunk| chunk.chars().any(|c| escaped_byte(c).is_some()))
+        self.0
+            .chunks()
+            .any(|chunk| chunk.chars().any(|c| escaped_byte(c).is_some()))
     }
 }
 
@@ -377,7 +387,9 @@ mod tests {
     fn any_bytes_come_back_whatever_the_pieces() {
         let mut all: Vec<u8> = (0..=255).collect();
         all.extend("é漢🙂\u{10FE80}\u{10FEFF}\u{10FFFF}\r\n".as_bytes());
-        all.extend([0x61, 0xFF, 0xFE, 0x62, 0x00, 0x63, 0xED, 0xA0, 0x80, 0xF4, 0x8F]);
+        all.extend([
+            0x61, 0xFF, 0xFE, 0x62, 0x00, 0x63, 0xED, 0xA0, 0x80, 0xF4, 0x8F,
+        ]);
         for piece in 1..9 {
             round_trip(&all, piece);
         }
@@ -398,7 +410,10 @@ mod tests {
         let text = Text::from(long.as_str());
         assert_eq!(text.find("aaab", 0), Some(Span::new(15000, 15004)));
         assert_eq!(text.find("é漢", 0), Some(Span::new(15004, 15006)));
-        assert_eq!(text.find_wrapping("aab", Span::new(15002, 15004)), Some(Span::new(0, 3)));
+        assert_eq!(
+            text.find_wrapping("aab", Span::new(15002, 15004)),
+            Some(Span::new(0, 3))
+        );
         assert_eq!(text.find("", 0), None);
         assert_eq!(text.find("zz", 0), None);
     }

@@ -56,7 +56,11 @@ fn two_edits_composed_do_what_they_do_one_after_the_other() {
         for second in edits(middle.chars().count() as u64, &["", "Q"]) {
             let want = applied(&middle, &second);
             let both = compose(&first, &second);
-            assert_eq!(applied("abc", &both), want, "{first:?} then {second:?} gave {both:?}");
+            assert_eq!(
+                applied("abc", &both),
+                want,
+                "{first:?} then {second:?} gave {both:?}"
+            );
         }
     }
 }
@@ -82,7 +86,11 @@ fn map_slowly(edit: &[Splice], mut q: u64) -> u64 {
 fn positions_move_by_acmes_rules() {
     for edit in edits(4, &["", "x", "yz"]) {
         for q in 0..=4 {
-            assert_eq!(map(&edit, q, Bias::Left), map_slowly(&edit, q), "{edit:?} at {q}");
+            assert_eq!(
+                map(&edit, q, Bias::Left),
+                map_slowly(&edit, q),
+                "{edit:?} at {q}"
+            );
         }
     }
 }
@@ -114,7 +122,11 @@ fn a_carried_edit_keeps_both_edits_or_is_a_conflict() {
             for (i, c) in "abc".chars().enumerate() {
                 let span = Span::new(i as u64, i as u64 + 1);
                 let cut = |at: Span| at.q0 <= span.q0 && span.q1 <= at.q1;
-                assert_eq!(after.contains(c), !cut(l) && !cut(e), "{edit:?} over {later:?}");
+                assert_eq!(
+                    after.contains(c),
+                    !cut(l) && !cut(e),
+                    "{edit:?} over {later:?}"
+                );
             }
         }
     }
@@ -131,20 +143,35 @@ fn two_inserts_at_one_point_keep_log_order() {
 #[test]
 fn bad_lists_are_refused() {
     let bad = |list: &[(u64, u64)]| {
-        let splices: Vec<_> =
-            list.iter().map(|(q0, q1)| Splice::new(Span::new(*q0, *q1), "x")).collect();
+        let splices: Vec<_> = list
+            .iter()
+            .map(|(q0, q1)| Splice::new(Span::new(*q0, *q1), "x"))
+            .collect();
         check(&splices, 3)
     };
     assert!(matches!(bad(&[(2, 1)]), Err(EditError::OutOfRange { .. })));
     assert!(matches!(bad(&[(0, 4)]), Err(EditError::OutOfRange { .. })));
-    assert!(matches!(bad(&[(u64::MAX, u64::MAX)]), Err(EditError::OutOfRange { .. })));
-    assert!(matches!(bad(&[(1, 2), (0, 1)]), Err(EditError::OutOfOrder { .. })));
+    assert!(matches!(
+        bad(&[(u64::MAX, u64::MAX)]),
+        Err(EditError::OutOfRange { .. })
+    ));
+    assert!(matches!(
+        bad(&[(1, 2), (0, 1)]),
+        Err(EditError::OutOfOrder { .. })
+    ));
     assert_eq!(bad(&[(1, 1), (1, 2), (2, 2)]), Ok(()));
 }
 
 #[test]
 fn the_difference_is_small_and_right() {
-    let cases = [("abc", "abc"), ("abc", "abXc"), ("aaa", "aa"), ("", "x"), ("é漢b", "éb"), ("ab", "")];
+    let cases = [
+        ("abc", "abc"),
+        ("abc", "abXc"),
+        ("aaa", "aa"),
+        ("", "x"),
+        ("é漢b", "éb"),
+        ("ab", ""),
+    ];
     for (old, new) in cases {
         let (old_text, new_text) = (Text::from(old), Text::from(new));
         let splices: Vec<_> = difference(&old_text, &new_text).into_iter().collect();

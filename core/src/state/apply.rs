@@ -1,0 +1,151 @@
+//! The one writer of the state. Only the `match` is here; the work is in the module of each noun.
+
+use alloc::sync::Arc;
+
+use super::State;
+use crate::buffer::{Buffer, Effect, OpError};
+use crate::entry::{BufferOp, Entry, LayoutOp, MetaOp, Op, TermOp, WindowOp};
+use crate::ids::{BufferId, Seq, Shard, TermId, WindowId};
+use crate::layout::Layout;
+use crate::term::Term;
+use crate::window::Window;
+
+/// Why an entry does not apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// The operation is of another kind of shard.
+    DoesNotFit,
+    /// The seq is not the next one.
+    WrongSeq {
+        /// The seq that would be right.
+        expected: Seq,
+        /// The entry's.
+        found: Seq,
+    },
+    /// No such shard, not yet or not any more.
+    UnknownShard,
+    /// The operation does not apply to the state.
+    Op(OpError),
+}
+
+impl From<OpError> for ApplyError {
+    fn from(error: OpError) -> Self {
+        Self::Op(error)
+    }
+}
+
+impl core::fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::DoesNotFit => f.write_str("the operation is of another kind of shard"),
+            Self::WrongSeq { expected, found } => {
+                write!(f, "entry {found} came where entry {expected} must follow")
+            }
+            Self::UnknownShard => f.write_str("no such shard"),
+            Self::Op(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ApplyError {}
+
+impl State {
+    /// Applies the next entry of a shard and says what it did to a text.
+    ///
+    /// # Errors
+    /// The entry is refused; nothing was changed.
+    pub fn apply(&mut self, shard: Shard, entry: &Entry) -> Result<Effect, ApplyError> {
+        if !entry.op.fits(shard) {
+            return Err(ApplyError::DoesNotFit);
+        }
+        let applied = self.applied.get(&shard).ok_or(ApplyError::UnknownShard)?;
+        if entry.seq != applied.next() {
+            let expected = applied.next();
+            return Err(ApplyError::WrongSeq {
+                expected,
+                found: entry.seq,
+            });
+        }
+        let effect = match (&entry.op, shard) {
+            (Op::Buffer(op), Shard::Buffer(id)) => self.apply_buffer(id, op, entry)?,
+            (Op::Meta(op), _) => self.apply_meta(op)?,
+            (Op::Layout(op), _) => self.apply_layout(op)?,
+            (Op::Window(op), Shard::Window(id)) => self.apply_window(id, op)?,
+            (Op::Term(op), Shard::Term(id)) => self.apply_term(id, op)?,
+            _ => return Err(ApplyError::DoesNotFit),
+        };
+        if let Some(applied) = self.applied.get_mut(&shard) {
+            *applied = entry.seq;
+        }
+        Ok(effect)
+    }
+
+    fn apply_buffer(
+        &mut self,
+        id: BufferId,
+        op: &BufferOp,
+        entry: &Entry,
+    ) -> Result<Effect, OpError> {
+        if let Some(buffer) = self.buffers.get_mut(&id) {
+            return Arc::make_mut(buffer).apply(op, entry.origin, &self.meta.limits);
+        }
+        let BufferOp::Create { kind, name } = op else {
+            return Err(OpError::Create);
+        };
+        self.buffers
+            .insert_mut(id, Arc::new(Buffer::new(*kind, name.clone())));
+        Ok(Effect::None)
+    }
+
+    fn apply_window(&mut self, id: WindowId, op: &WindowOp) -> Result<Effect, OpError> {
+        if let Some(window) = self.windows.get_mut(&id) {
+            Arc::make_mut(window).apply(op)?;
+        } else {
+            let WindowOp::Create { tag, body } = op else {
+                return Err(OpError::Create);
+            };
+            self.windows
+                .insert_mut(id, Arc::new(Window::new(*tag, *body)));
+        }
+        Ok(Effect::None)
+    }
+
+    fn apply_layout(&mut self, op: &LayoutOp) -> Result<Effect, OpError> {
+        match (&mut self.layout, op) {
+            (Some(layout), _) => Arc::make_mut(layout).apply(op)?,
+            (layout @ None, LayoutOp::Create { top }) => {
+                *layout = Some(Arc::new(Layout::new(*top)));
+            }
+            (None, _) => return Err(OpError::Create),
+        }
+        Ok(Effect::None)
+    }
+
+    fn apply_term(&mut self, id: TermId, op: &TermOp) -> Result<Effect, OpError> {
+        if let Some(term) = self.terms.get_mut(&id) {
+            Arc::make_mut(term).apply(op, &self.meta.limits)?;
+        } else {
+            let TermOp::Create {
+                columns,
+                rows,
+                command,
+            } = op
+            else {
+                return Err(OpError::Create);
+            };
+            let term = Term::new(*columns, *rows, command.clone())?;
+            self.terms.insert_mut(id, Arc::new(term));
+        }
+        Ok(Effect::None)
+    }
+
+    fn apply_meta(&mut self, op: &MetaOp) -> Result<Effect, OpError> {
+        Arc::make_mut(&mut self.meta).apply(op)?;
+        match op {
+            MetaOp::ShardNew(shard) => self.assume_shard(*shard),
+            MetaOp::ShardDel(shard) => self.drop_shard(*shard),
+            _ => {}
+        }
+        Ok(Effect::None)
+    }
+}
