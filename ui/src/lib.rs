@@ -1,1 +1,5 @@
-//! apex-ui.
+//! apex: the terminal user interface and the command line.
+//!
+//! Read in this order; a module imports only modules above it.
+
+pub mod layout;
