@@ -1,0 +1,311 @@
+//! What the user sees, as a grid of cells: a pure function of the session and a size.
+//!
+//! It does not know the terminal: roles, not colours; cells, not escape sequences.
+
+use std::collections::BTreeMap;
+
+use apex_core::buffer::{Buffer, View};
+use apex_core::ids::{BufferId, ViewId, WindowId};
+use apex_core::entry::BufferKind;
+use apex_core::state::State;
+use apex_core::text::Span;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::layout::wrap::{self, Glyph, Row, Shape, Shown};
+use crate::layout::{ColumnSpec, Rect, Screen, Size, WindowSpec, arrange};
+use crate::theme::{Mark, Role, Surface};
+
+pub mod grid;
+
+use grid::Grid;
+
+/// Cells between tab stops where no setting says otherwise; acme's.
+pub const TAB_DEFAULT: u16 = 4;
+/// Most rows that a tag may take.
+const TAG_ROWS_MAX: u16 = 5;
+
+/// A sweep of the second or third button, as far as it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// Over which text.
+    pub view: ViewId,
+    /// What it covers.
+    pub at: Span,
+    /// [`Mark::Executing`] or [`Mark::Looking`].
+    pub mark: Mark,
+}
+
+/// What the top row says at its right end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The words.
+    pub text: String,
+    /// Whether something is wrong.
+    pub is_alarm: bool,
+}
+
+/// All that the view shows.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// The session.
+    pub state: &'a State,
+    /// Where things are.
+    pub screen: &'a Screen,
+    /// The selections and origins that are this user's own while somebody else leads.
+    pub local: &'a BTreeMap<ViewId, View>,
+    /// Which view has the keyboard.
+    pub focus: Option<ViewId>,
+    /// A sweep in progress.
+    pub sweep: Option<Sweep>,
+    /// What the top row says.
+    pub status: &'a Status,
+}
+
+/// Lays the session's windows out.
+#[must_use]
+pub fn screen(state: &State, size: Size) -> Screen {
+    let Some(layout) = state.layout() else {
+        return arrange(size, &[], &mut |_, _| 1);
+    };
+    let columns: Vec<ColumnSpec> = layout
+        .columns
+        .iter()
+        .map(|column| ColumnSpec {
+            id: column.id,
+            weight: column.weight,
+            windows: column
+                .windows
+                .iter()
+                .map(|slot| WindowSpec { id: slot.window, weight: slot.weight })
+                .collect(),
+        })
+        .collect();
+    arrange(size, &columns, &mut |view, width| {
+        state.buffer_of(view).and_then(|id| state.buffer(id)).map_or(1, |tag| {
+            let shape = Shape { width, tab: TAB_DEFAULT };
+            let rows = wrap::rows(tag.text(), 0, shape, TAG_ROWS_MAX.into());
+            let filled = rows.iter().filter(|row| !row.glyphs.is_empty()).count();
+            u16::try_from(filled).unwrap_or(TAG_ROWS_MAX)
+        })
+    })
+}
+
+/// Returns how the text of a view is laid out.
+#[must_use]
+pub fn shape(buffer: &Buffer, area: Rect) -> Shape {
+    let tab = buffer.setting("tab").and_then(|tab| tab.parse().ok()).unwrap_or(TAB_DEFAULT);
+    Shape { width: area.width.max(1), tab: tab.clamp(1, 64) }
+}
+
+/// Returns the grid.
+#[must_use]
+pub fn view(scene: &Scene<'_>) -> Grid {
+    let mut painter = Painter { grid: Grid::new(scene.screen.size), scene };
+    painter.top();
+    for column in &scene.screen.columns {
+        let tag = column.tag;
+        painter.handle(tag, '▓', Surface::Handle);
+        painter.text(ViewId::Column(column.id), tag.after_first_column(), Surface::Tag);
+        for window in &column.windows {
+            if window.area.height > 0 {
+                painter.window(window.id, window.tag, window.body);
+            }
+        }
+        let below = column.windows.iter().map(|w| w.area.bottom()).max().unwrap_or(tag.bottom());
+        let height = column.area.bottom().saturating_sub(below);
+        let empty = Rect { y: below, height, ..column.area };
+        painter.grid.fill(empty, Role::plain(Surface::Body));
+    }
+    painter.grid
+}
+
+struct Painter<'a> {
+    grid: Grid,
+    scene: &'a Scene<'a>,
+}
+
+impl Painter<'_> {
+    fn top(&mut self) {
+        let area = self.scene.screen.top;
+        self.grid.fill(area, Role::plain(Surface::Tag));
+        self.text(ViewId::Top, area.after_first_column(), Surface::Tag);
+        let status = self.scene.status;
+        if status.text.is_empty() || area.height == 0 {
+            return;
+        }
+        let surface = if status.is_alarm { Surface::Alarm } else { Surface::Status };
+        let words = format!(" {} ", status.text);
+        let width = u16::try_from(words.width()).unwrap_or(area.width).min(area.width);
+        let at = Rect { x: area.right() - width, width, ..area };
+        self.grid.words(at, &words, Role::plain(surface));
+    }
+
+    fn window(&mut self, id: WindowId, tag: Rect, body: Rect) {
+        let has_focus = self.scene.focus.and_then(ViewId::window) == Some(id);
+        let surface = if has_focus { Surface::TagFocused } else { Surface::Tag };
+        let is_dirty = self.buffer(ViewId::Body(id)).is_some_and(|(_, b)| is_dirty(b));
+        self.grid.fill(tag, Role::plain(surface));
+        if is_dirty {
+            self.handle(tag, '■', Surface::HandleModified);
+        } else {
+            self.handle(tag, '□', Surface::Handle);
+        }
+        self.text(ViewId::Tag(id), tag.after_first_column(), surface);
+        if body.height > 0 {
+            let shown = self.text(ViewId::Body(id), body.after_first_column(), Surface::Body);
+            self.scroll_bar(id, body.first_column(), shown);
+        }
+    }
+
+    fn handle(&mut self, tag: Rect, shape: char, surface: Surface) {
+        let at = Rect { height: tag.height.min(1), ..tag.first_column() };
+        self.grid.words(at, shape.encode_utf8(&mut [0; 4]), Role::plain(surface));
+    }
+
+    fn buffer(&self, view: ViewId) -> Option<(BufferId, &'_ Buffer)> {
+        let id = self.scene.state.buffer_of(view)?;
+        Some((id, self.scene.state.buffer(id)?))
+    }
+
+    /// Shows a view's text; returns the span that is in sight.
+    fn text(&mut self, id: ViewId, area: Rect, surface: Surface) -> Span {
+        self.grid.fill(area, Role::plain(surface));
+        let state = self.scene.state;
+        let Some(buffer) = state.buffer_of(id).and_then(|buffer| state.buffer(buffer)) else {
+            return Span::default();
+        };
+        let view = view_of(self.scene, buffer, id);
+        let shape = shape(buffer, area);
+        let origin = wrap::row_start(buffer.text(), view.origin, shape);
+        let rows = wrap::rows(buffer.text(), origin, shape, area.height.into());
+        let shown = Span::new(origin, rows.last().map_or(origin, |row| row.end));
+        let paint = Inks::new(self.scene, buffer, id, view.dot, shown);
+        for (row, y) in rows.iter().zip(area.y..area.bottom()) {
+            for glyph in &row.glyphs {
+                let role = Role { surface, mark: paint.mark(glyph) };
+                put(&mut self.grid, area.x + glyph.column, y, glyph, role);
+            }
+            let filler = paint.filler(row);
+            if filler != Mark::Plain {
+                // A selected newline shows as the rest of its row.
+                let from = row.glyphs.last().map_or(0, |glyph| glyph.column);
+                let rest = Rect { x: area.x + from, y, width: area.width - from, height: 1 };
+                self.grid.fill(rest, Role { surface, mark: filler });
+            }
+        }
+        if self.scene.focus == Some(id) && view.dot.is_empty() {
+            self.cursor(area, &rows, view.dot.q0);
+        }
+        shown
+    }
+
+    fn cursor(&mut self, area: Rect, rows: &[Row], q: u64) {
+        let Some(index) = rows.iter().position(|row| row.holds(q)) else { return };
+        let column = rows[index].column_of(q).min(area.width.saturating_sub(1));
+        let row = u16::try_from(index).unwrap_or(u16::MAX);
+        if row < area.height {
+            self.grid.cursor = Some((area.x + column, area.y + row));
+        }
+    }
+
+    fn scroll_bar(&mut self, id: WindowId, bar: Rect, shown: Span) {
+        let len = self.buffer(ViewId::Body(id)).map_or(0, |(_, buffer)| buffer.text().len());
+        let height = u64::from(bar.height);
+        let (from, to) = if len == 0 {
+            (0, height)
+        } else {
+            let from = shown.q0 * height / len;
+            (from, (shown.q1 * height).div_ceil(len).max(from + 1))
+        };
+        for (row, y) in (0_u64..).zip(bar.y..bar.bottom()) {
+            let is_thumb = row >= from && row < to;
+            let (shape, surface) =
+                if is_thumb { ("█", Surface::Thumb) } else { ("│", Surface::Track) };
+            let at = Rect { y, height: 1, ..bar };
+            self.grid.words(at, shape, Role::plain(surface));
+        }
+    }
+}
+
+/// Returns whether a window on this buffer shows that it is modified.
+#[must_use]
+pub fn is_dirty(buffer: &Buffer) -> bool {
+    buffer.kind() == BufferKind::File && buffer.is_modified()
+}
+
+/// Returns a view's selection and origin: the user's own ones while watching.
+#[must_use]
+pub fn view_of(scene: &Scene<'_>, buffer: &Buffer, id: ViewId) -> View {
+    let len = buffer.text().len();
+    match scene.local.get(&id) {
+        Some(local) => View { dot: local.dot.clamped(len), origin: local.origin.min(len) },
+        None => buffer.view(id).unwrap_or_default(),
+    }
+}
+
+/// Which marks the glyphs of one text get.
+struct Inks {
+    dot: Span,
+    sweep: Option<Sweep>,
+    notes: Vec<Span>,
+}
+
+impl Inks {
+    fn new(scene: &Scene<'_>, buffer: &Buffer, id: ViewId, dot: Span, shown: Span) -> Self {
+        let notes = buffer
+            .layers()
+            .flat_map(|(_, _, spans)| spans.iter())
+            .filter(|note| note.at.q0 < shown.q1 && note.at.q1 > shown.q0)
+            .map(|note| note.at)
+            .collect();
+        Self { dot, sweep: scene.sweep.filter(|sweep| sweep.view == id), notes }
+    }
+
+    fn mark(&self, glyph: &Glyph) -> Mark {
+        let covers = |span: Span| {
+            !span.is_empty() && glyph.q < span.q1 && span.q0 < glyph.q + u64::from(glyph.count)
+        };
+        if let Some(sweep) = self.sweep.filter(|sweep| covers(sweep.at)) {
+            return sweep.mark;
+        }
+        if covers(self.dot) {
+            return Mark::Selected;
+        }
+        if self.notes.iter().any(|note| covers(*note)) {
+            return Mark::Noted;
+        }
+        match glyph.shown {
+            Shown::Spelled(_) | Shown::Byte(_) => Mark::Spelled,
+            Shown::Char(_) | Shown::Cluster(_) | Shown::Tab | Shown::Newline => Mark::Plain,
+        }
+    }
+
+    /// Returns the mark of the cells after a row's text.
+    fn filler(&self, row: &Row) -> Mark {
+        match row.glyphs.last() {
+            Some(last) if last.shown == Shown::Newline => match self.mark(last) {
+                Mark::Noted => Mark::Plain,
+                mark => mark,
+            },
+            _ => Mark::Plain,
+        }
+    }
+}
+
+fn put(grid: &mut Grid, x: u16, y: u16, glyph: &Glyph, role: Role) {
+    let at = Rect { x, y, width: glyph.width, height: 1 };
+    match &glyph.shown {
+        // A wide character in a column of one cell would push the next column aside.
+        Shown::Char(c) if c.width().unwrap_or(1) > usize::from(glyph.width) => {
+            grid.words(at, "?", role);
+        }
+        Shown::Char(c) => grid.set(at, *c, None, role),
+        Shown::Cluster(text) => {
+            grid.set(at, text.chars().next().unwrap_or(' '), Some(text.clone()), role);
+        }
+        Shown::Tab => grid.fill(at, role),
+        Shown::Newline => {}
+        Shown::Spelled(text) => grid.words(at, text, role),
+        Shown::Byte(byte) => grid.words(at, &format!("\\x{byte:02X}"), role),
+    }
+}
