@@ -2,4 +2,14 @@
 //!
 //! Read in this order; a module imports only modules above it.
 
+pub mod link;
+
 pub mod layout;
+
+pub mod theme;
+
+pub mod view;
+
+pub mod term;
+
+pub mod cli;
