@@ -80,7 +80,9 @@ impl Link {
             write_error: None,
         };
         let mut reader = PreambleReader::default();
-        let no_apexd = || LinkError::NotApexd { socket: socket.into() };
+        let no_apexd = || LinkError::NotApexd {
+            socket: socket.into(),
+        };
         loop {
             match link.try_read()? {
                 Some(0) => return Err(no_apexd()),
@@ -96,7 +98,10 @@ impl Link {
             }
         }
         if ours.check(&link.peer).is_err() {
-            return Err(LinkError::Mismatch { ours, theirs: link.peer });
+            return Err(LinkError::Mismatch {
+                ours,
+                theirs: link.peer,
+            });
         }
         link.flush().await?;
         Ok(link)
@@ -150,7 +155,9 @@ impl Link {
             return Ok(());
         }
         if self.out.len() > OUT_LEN_MAX {
-            return Err(LinkError::Stalled { len: self.out.len() });
+            return Err(LinkError::Stalled {
+                len: self.out.len(),
+            });
         }
         let bytes = wire::encode_client(message);
         let mut rest = bytes.as_slice();
@@ -234,11 +241,18 @@ async fn connect_stream(socket: &Path) -> Result<UnixStream, LinkError> {
             Ok(stream) => return Ok(stream),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                    return Err(LinkError::NoDaemon { socket: socket.into() });
+                    return Err(LinkError::NoDaemon {
+                        socket: socket.into(),
+                    });
                 }
                 // Its queue of connections is full: it is busy, or it hangs.
                 io::ErrorKind::WouldBlock => sleep(Duration::from_millis(BACKLOG_POLL_MS)).await,
-                _ => return Err(LinkError::Connect { socket: socket.into(), source: error }),
+                _ => {
+                    return Err(LinkError::Connect {
+                        socket: socket.into(),
+                        source: error,
+                    });
+                }
             },
         }
     }
@@ -311,9 +325,10 @@ impl LinkError {
             Self::Silent { .. } | Self::Stalled { .. } => {
                 Some("apexd may be stopped or hang; look at apexd.log beside its socket".into())
             }
-            Self::NotApexd { socket } => {
-                Some(format!("end what listens there, then remove {}", socket.display()))
-            }
+            Self::NotApexd { socket } => Some(format!(
+                "end what listens there, then remove {}",
+                socket.display()
+            )),
             Self::Closed(_) | Self::Wire(_) => {
                 Some("look at apexd.log beside its socket for the reason".into())
             }
@@ -328,7 +343,11 @@ impl fmt::Display for LinkError {
             Self::RuntimeDir(error) => fmt::Display::fmt(error, f),
             Self::Start(error) => fmt::Display::fmt(error, f),
             Self::NoDaemon { socket } => {
-                write!(f, "no daemon runs (nothing listens at {})", socket.display())
+                write!(
+                    f,
+                    "no daemon runs (nothing listens at {})",
+                    socket.display()
+                )
             }
             Self::Connect { socket, .. } => write!(f, "cannot connect to {}", socket.display()),
             Self::Silent { socket } => write!(
@@ -340,7 +359,10 @@ impl fmt::Display for LinkError {
                 write!(f, "what listens at {} is not apexd", socket.display())
             }
             Self::Mismatch { ours, theirs } => {
-                write!(f, "versions differ: the running daemon is {theirs}, this program is {ours}")
+                write!(
+                    f,
+                    "versions differ: the running daemon is {theirs}, this program is {ours}"
+                )
             }
             Self::Closed(_) => f.write_str("the daemon closed the connection"),
             Self::Io(_) => f.write_str("the connection to the daemon failed"),
@@ -389,9 +411,9 @@ impl From<WireError> for LinkError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::runtime::Surroundings;
     use super::scratch::Scratch;
+    use super::*;
     use apex_core::ids::RequestId;
     use apex_core::message::Query;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -414,7 +436,11 @@ mod tests {
             })
             .unwrap();
             let listener = UnixListener::bind(dir.socket()).unwrap();
-            Self { dir, listener, _scratch: scratch }
+            Self {
+                dir,
+                listener,
+                _scratch: scratch,
+            }
         }
 
         /// Connects to a peer that says `greeting` and stays.
@@ -436,8 +462,15 @@ mod tests {
     async fn a_peer_of_another_version_is_refused_naming_both() {
         let fake = Fake::new();
         for other in [
-            Preamble { protocol_min: 8, protocol_max: 9, ..theirs() },
-            Preamble { apply_version: 77, ..theirs() },
+            Preamble {
+                protocol_min: 8,
+                protocol_max: 9,
+                ..theirs()
+            },
+            Preamble {
+                apply_version: 77,
+                ..theirs()
+            },
         ] {
             let (result, _stream) = fake.connect(&other.encode()).await;
             let error = result.unwrap_err();
@@ -453,10 +486,16 @@ mod tests {
         let fake = Fake::new();
         let noise = vec![b'x'; wire::NOISE_LEN_MAX + 100];
         let (result, _stream) = fake.connect(&noise).await;
-        assert!(matches!(result, Err(LinkError::NotApexd { .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(LinkError::NotApexd { .. })),
+            "{result:?}"
+        );
         let accept = async { drop(fake.listener.accept().await.unwrap()) };
         let (result, ()) = tokio::join!(Link::connect(&fake.dir), accept);
-        assert!(matches!(result, Err(LinkError::NotApexd { .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(LinkError::NotApexd { .. })),
+            "{result:?}"
+        );
     }
 
     #[tokio::test]
@@ -466,19 +505,32 @@ mod tests {
         let connections =
             tokio::join!(silent.connect(&[]), half.connect(&whole[..whole.len() - 1]));
         for result in [connections.0.0, connections.1.0] {
-            assert!(matches!(result, Err(LinkError::Silent { .. })), "{result:?}");
+            assert!(
+                matches!(result, Err(LinkError::Silent { .. })),
+                "{result:?}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_socket_that_nobody_listens_at_means_that_no_daemon_runs() {
-        let Fake { dir, listener, _scratch } = Fake::new();
+        let Fake {
+            dir,
+            listener,
+            _scratch,
+        } = Fake::new();
         drop(listener);
         let refused = Link::connect(&dir).await;
-        assert!(matches!(refused, Err(LinkError::NoDaemon { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(LinkError::NoDaemon { .. })),
+            "{refused:?}"
+        );
         std::fs::remove_file(dir.socket()).unwrap();
         let missing = Link::connect(&dir).await;
-        assert!(matches!(missing, Err(LinkError::NoDaemon { .. })), "{missing:?}");
+        assert!(
+            matches!(missing, Err(LinkError::NoDaemon { .. })),
+            "{missing:?}"
+        );
     }
 
     #[tokio::test]
@@ -515,7 +567,12 @@ mod tests {
         }
         assert!(!link.out.is_empty());
         let read = async {
-            let mut skipped = vec![0; Preamble::new(concat!("apex ", env!("CARGO_PKG_VERSION"))).encode().len()];
+            let mut skipped = vec![
+                0;
+                Preamble::new(concat!("apex ", env!("CARGO_PKG_VERSION")))
+                    .encode()
+                    .len()
+            ];
             stream.read_exact(&mut skipped).await.unwrap();
             let mut frames = Frames::default();
             let mut chunk = vec![0; 64 << 10];
@@ -527,7 +584,10 @@ mod tests {
                     got.push(message);
                 }
             }
-            stream.write_all(&wire::encode_server(&ServerMessage::Pong(3))).await.unwrap();
+            stream
+                .write_all(&wire::encode_server(&ServerMessage::Pong(3)))
+                .await
+                .unwrap();
             got
         };
         let (answer, got) = tokio::join!(link.receive(), read);
@@ -541,7 +601,10 @@ mod tests {
         let fake = Fake::new();
         let (link, mut stream) = fake.connect(&theirs().encode()).await;
         let mut link = link.unwrap();
-        stream.write_all(&wire::encode_server(&ServerMessage::Pong(9))).await.unwrap();
+        stream
+            .write_all(&wire::encode_server(&ServerMessage::Pong(9)))
+            .await
+            .unwrap();
         drop(stream);
         for number in 0..3 {
             link.send(&ClientMessage::Ping(number)).unwrap();

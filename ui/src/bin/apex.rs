@@ -1,2 +1,7 @@
-//! To come.
-fn main() {}
+//! apex: the terminal user interface, and the command line. What it takes is in `cli.rs`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    apex_ui::cli::main()
+}

@@ -1,0 +1,160 @@
+//! Joining a session as a command: a short-lived attachment that proposes and leaves.
+
+use apex_core::entry::{AttachmentKind, MetaOp};
+use apex_core::ids::{AttachmentId, ProposalId};
+use apex_core::message::{ClientMessage, Hello, ServerMessage, Takeover};
+use apex_core::proposal::{Atomicity, Change, Landed, Proposal};
+
+use crate::cli::ask::{ANSWER_SECONDS, Asker, Context, Missing, within};
+use crate::cli::error::CliError;
+
+/// How long a leader and the daemon may take to decide and to write a file, in seconds.
+const DECIDE_SECONDS: u64 = 30;
+
+/// A command in a session.
+#[derive(Debug)]
+pub struct Joined {
+    asker: Asker,
+    attachment: AttachmentId,
+    last_proposal: ProposalId,
+}
+
+impl Joined {
+    /// Joins the context's session under the name `apex COMMAND`. With [`Missing::Start`] a
+    /// session that does not exist is made, else it is an error.
+    ///
+    /// # Errors
+    /// [`CliError::NoSession`], or why the daemon refused.
+    pub async fn join(
+        context: &Context,
+        command: &str,
+        missing: Missing,
+    ) -> Result<Self, CliError> {
+        let mut asker = Asker::connect(context, missing).await?;
+        if missing == Missing::Fail {
+            asker.check_session(context).await?;
+        }
+        Self::join_with(asker, context, command).await
+    }
+
+    /// Joins the context's session on a connection that exists.
+    ///
+    /// # Errors
+    /// Why the daemon refused.
+    pub async fn join_with(
+        asker: Asker,
+        context: &Context,
+        command: &str,
+    ) -> Result<Self, CliError> {
+        Self::attach(asker, context, command, false).await
+    }
+
+    /// Joins the context's session and follows its entries.
+    ///
+    /// # Errors
+    /// Why the daemon refused.
+    pub async fn follow_with(
+        asker: Asker,
+        context: &Context,
+        command: &str,
+    ) -> Result<Self, CliError> {
+        Self::attach(asker, context, command, true).await
+    }
+
+    async fn attach(
+        mut asker: Asker,
+        context: &Context,
+        command: &str,
+        is_follower: bool,
+    ) -> Result<Self, CliError> {
+        asker.send(&ClientMessage::Hello(Hello {
+            session: context.session_name(),
+            kind: AttachmentKind::Tool,
+            name: format!("apex {command}"),
+            takeover: Takeover::Watch,
+            is_follower,
+            resume: None,
+        }))?;
+        let welcome = async {
+            loop {
+                match asker.receive().await? {
+                    ServerMessage::Welcome(welcome) => return Ok(welcome.attachment),
+                    ServerMessage::Error { error, .. } => return Err(CliError::Answer(error)),
+                    _ => {}
+                }
+            }
+        };
+        let attachment = within(ANSWER_SECONDS, "the hello", welcome).await?;
+        Ok(Self {
+            asker,
+            attachment,
+            last_proposal: ProposalId::default(),
+        })
+    }
+
+    /// Proposes changes and waits for where they ended.
+    ///
+    /// # Errors
+    /// [`CliError::Refused`], also when a change that follows the edits was refused.
+    pub async fn propose(&mut self, changes: Vec<Change>) -> Result<Vec<Landed>, CliError> {
+        self.last_proposal = self.last_proposal.next();
+        let id = self.last_proposal;
+        self.asker.send(&ClientMessage::Propose(Proposal {
+            author: self.attachment,
+            id,
+            atomicity: Atomicity::All,
+            changes,
+        }))?;
+        let asker = &mut self.asker;
+        let decided = async {
+            loop {
+                match asker.receive().await? {
+                    ServerMessage::ProposeResult {
+                        id: decided,
+                        outcome,
+                    } if decided == id => {
+                        return Ok(outcome?);
+                    }
+                    ServerMessage::Error { error, .. } => return Err(CliError::Answer(error)),
+                    _ => {}
+                }
+            }
+        };
+        let landed = within(DECIDE_SECONDS, "the proposal", decided).await?;
+        match landed.iter().find_map(|landed| landed.refusal.clone()) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(landed),
+        }
+    }
+
+    /// Asks the metalog for an entry.
+    ///
+    /// # Errors
+    /// Why the daemon refused.
+    pub async fn request(&mut self, what: &'static str, op: MetaOp) -> Result<(), CliError> {
+        self.asker
+            .order(what, |request| ClientMessage::MetaRequest { request, op })
+            .await
+            .map(drop)
+    }
+
+    /// Returns the connection, to ask and to receive.
+    pub const fn asker(&mut self) -> &mut Asker {
+        &mut self.asker
+    }
+
+    /// Returns the command's attachment.
+    #[must_use]
+    pub const fn attachment(&self) -> AttachmentId {
+        self.attachment
+    }
+
+    /// Leaves the session.
+    ///
+    /// # Errors
+    /// [`CliError::Link`] when the daemon does not hear it.
+    pub async fn leave(mut self) -> Result<(), CliError> {
+        self.asker.send(&ClientMessage::Detach)?;
+        self.asker.leave().await
+    }
+}

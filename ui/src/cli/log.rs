@@ -1,0 +1,289 @@
+//! `apex log`: the entries of a shard, as lines; with `--follow` also those to come.
+
+use apex_core::entry::{Entry, MetaOp, Op};
+use apex_core::ids::{Seq, Shard};
+use apex_core::message::{Answer, Bytes, ClientMessage, Query, ServerMessage};
+use apex_core::wire::decode_entry;
+use serde::Serialize;
+
+use crate::cli::ask::{Asker, Context, Missing};
+use crate::cli::error::CliError;
+use crate::cli::join::Joined;
+use crate::cli::output::{Output, complain};
+use crate::link::LinkError;
+
+/// Longest operation that a line for people shows, in characters; JSON has all of it.
+const OP_LEN_MAX: usize = 400;
+/// What the daemon is asked.
+const WHAT: &str = "the question for entries";
+
+/// Prints the entries of a shard: seq, attachment, epoch, the proposal behind it, operation.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Which: meta, layout, buffer/ID, window/ID or term/ID.
+    shard: Shard,
+    /// Begins at this seq instead of the first one that is kept.
+    #[arg(long, value_name = "SEQ", default_value_t = 1)]
+    from: u64,
+    /// Goes on with new entries as they come, until the shard ends; the command is an attachment
+    /// meanwhile.
+    #[arg(long, short)]
+    follow: bool,
+    /// Prints a line of JSON for each entry, with nothing left out.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`CliError`].
+pub(super) async fn run(
+    context: &Context,
+    arguments: &Arguments,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    let mut printer = Printer {
+        shard: arguments.shard,
+        next: Seq::new(arguments.from.max(1)),
+        is_json: arguments.json,
+        output,
+    };
+    let mut asker = Asker::connect(context, Missing::Fail).await?;
+    asker.check_session(context).await?;
+    if !arguments.follow {
+        return printer.history(&mut asker, context).await;
+    }
+    let mut joined = Joined::follow_with(asker, context, "log").await?;
+    printer.history(joined.asker(), context).await?;
+    let followed = tokio::select! {
+        result = printer.follow(joined.asker(), context) => result,
+        interrupt = tokio::signal::ctrl_c() => interrupt.map_err(CliError::System),
+    };
+    // A reader that went away ends the command, but the session is left all the same.
+    let left = joined.leave().await;
+    followed.and(left)
+}
+
+/// Prints entries of one shard in the order of their seqs, each once.
+struct Printer<'a> {
+    shard: Shard,
+    next: Seq,
+    is_json: bool,
+    output: &'a mut Output,
+}
+
+impl Printer<'_> {
+    /// Prints what the daemon has from `next` on.
+    async fn history(&mut self, asker: &mut Asker, context: &Context) -> Result<(), CliError> {
+        loop {
+            let query = Query::Entries {
+                shard: self.shard,
+                from: self.next,
+            };
+            let answer = asker
+                .query(WHAT, Some(context.session_name()), query)
+                .await?;
+            let Answer::Entries {
+                entries,
+                floor,
+                head,
+            } = answer
+            else {
+                return Err(CliError::Unexpected(WHAT));
+            };
+            if self.next < floor {
+                complain(&format!(
+                    "apex: entries {} to {floor} are not kept\n",
+                    self.next
+                ));
+                self.next = floor;
+            }
+            let before = self.next;
+            entries.iter().try_for_each(|bytes| self.print(bytes))?;
+            self.output.flush()?;
+            if self.next > head {
+                return Ok(());
+            }
+            if self.next == before && !entries.is_empty() {
+                return Err(CliError::Unexpected(WHAT));
+            }
+            if entries.is_empty() && before != floor {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Prints entries as they come, until the shard ends.
+    async fn follow(&mut self, asker: &mut Asker, context: &Context) -> Result<(), CliError> {
+        loop {
+            match asker.receive().await? {
+                ServerMessage::Entries(entries) => {
+                    for (shard, bytes) in &entries {
+                        if *shard == self.shard {
+                            self.print_next(bytes, asker, context).await?;
+                        } else if *shard == Shard::Meta && self.is_end(bytes)? {
+                            return self.output.flush();
+                        }
+                    }
+                    self.output.flush()?;
+                }
+                // The daemon dropped what it had for us and began afresh.
+                ServerMessage::Welcome(_) => self.history(asker, context).await?,
+                ServerMessage::HashQuery(request) => {
+                    // This command keeps no state that could be compared.
+                    asker.send(&ClientMessage::HashMark {
+                        request,
+                        hashes: Vec::new(),
+                    })?;
+                }
+                ServerMessage::Error { error, .. } => return Err(CliError::Answer(error)),
+                ServerMessage::Snapshot(_)
+                | ServerMessage::Acked(_)
+                | ServerMessage::Propose(_)
+                | ServerMessage::ProposeResult { .. }
+                | ServerMessage::Reply { .. }
+                | ServerMessage::Pong(_) => {}
+            }
+        }
+    }
+
+    async fn print_next(
+        &mut self,
+        bytes: &Bytes,
+        asker: &mut Asker,
+        context: &Context,
+    ) -> Result<(), CliError> {
+        if decode(bytes)?.seq > self.next {
+            return self.history(asker, context).await;
+        }
+        self.print(bytes)
+    }
+
+    fn print(&mut self, bytes: &Bytes) -> Result<(), CliError> {
+        let entry = decode(bytes)?;
+        if entry.seq < self.next {
+            return Ok(());
+        }
+        self.next = entry.seq.next();
+        if self.is_json {
+            self.output.json_line(&Line {
+                shard: self.shard.to_string(),
+                entry: &entry,
+            })
+        } else {
+            self.output.line(text(&entry))
+        }
+    }
+
+    fn is_end(&self, bytes: &Bytes) -> Result<bool, CliError> {
+        Ok(decode(bytes)?.op == Op::Meta(MetaOp::ShardDel(self.shard)))
+    }
+}
+
+fn decode(bytes: &Bytes) -> Result<Entry, CliError> {
+    decode_entry(&bytes.0).map_err(|error| CliError::Link(LinkError::Wire(error)))
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    shard: String,
+    #[serde(flatten)]
+    entry: &'a Entry,
+}
+
+fn text(entry: &Entry) -> String {
+    let op = match &entry.op {
+        Op::Meta(op) => format!("{op:?}"),
+        Op::Layout(op) => format!("{op:?}"),
+        Op::Buffer(op) => format!("{op:?}"),
+        Op::Window(op) => format!("{op:?}"),
+        Op::Term(op) => format!("{op:?}"),
+    };
+    let origin = match entry.origin {
+        Some(origin) => format!(" for {}/{}", origin.author, origin.id),
+        None => String::new(),
+    };
+    let Entry {
+        seq,
+        attachment,
+        epoch,
+        ..
+    } = entry;
+    format!("{seq} by {attachment} epoch {epoch}{origin} {}", clip(op))
+}
+
+fn clip(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(OP_LEN_MAX) {
+        let left_out = text[at..].chars().count();
+        text.truncate(at);
+        text.push_str(&format!("... {left_out} more characters"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apex_core::entry::{BufferOp, Origin};
+    use apex_core::ids::{AttachmentId, Epoch, ProposalId};
+
+    fn entry(op: BufferOp) -> Entry {
+        Entry {
+            seq: Seq::new(7),
+            attachment: AttachmentId::new(2),
+            epoch: Epoch::new(3),
+            origin: Some(Origin {
+                author: AttachmentId::new(5),
+                id: ProposalId::new(1),
+            }),
+            op: Op::Buffer(op),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_one_line_also_when_its_text_is_not() {
+        let line = text(&entry(BufferOp::Load {
+            text: "a\nb\u{1b}[2J".into(),
+        }));
+        assert_eq!(
+            line,
+            r#"7 by 2 epoch 3 for 5/1 Load { text: "a\nb\u{1b}[2J" }"#
+        );
+    }
+
+    #[test]
+    fn a_long_operation_is_cut_and_says_so() {
+        let line = text(&entry(BufferOp::Load {
+            text: "x".repeat(10_000),
+        }));
+        assert!(
+            line.ends_with("xxx... 9617 more characters"),
+            "{}",
+            &line[line.len() - 60..]
+        );
+    }
+
+    #[test]
+    fn an_entry_is_data_as_json_with_nothing_left_out() {
+        let entry = entry(BufferOp::Load {
+            text: "x".repeat(10_000),
+        });
+        let line = Line {
+            shard: "buffer/9".into(),
+            entry: &entry,
+        };
+        let json = serde_json::to_value(line).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "shard": "buffer/9",
+                "seq": 7,
+                "attachment": 2,
+                "epoch": 3,
+                "origin": { "author": 5, "id": 1 },
+                "op": { "Buffer": { "Load": { "text": "x".repeat(10_000) } } },
+            })
+        );
+    }
+}

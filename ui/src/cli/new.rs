@@ -1,0 +1,28 @@
+//! `apex new`: makes a session, which the daemon lays out.
+
+use apex_core::message::ClientMessage;
+
+use crate::cli::ask::{Asker, Context, Missing};
+use crate::cli::error::CliError;
+
+/// Makes a session; the daemon lays it out, and no screen is needed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Its name, which no session has yet.
+    name: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`CliError`].
+pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), CliError> {
+    let mut asker = Asker::connect(context, Missing::Start).await?;
+    let label = arguments.name.clone();
+    asker
+        .order("the order for a session", |request| {
+            ClientMessage::SessionNew { request, label }
+        })
+        .await
+        .map(drop)
+}
