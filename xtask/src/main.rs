@@ -27,7 +27,6 @@ mod checks;
 use files::FileError;
 use guests::GuestError;
 use process::{ProcessError, Step};
-use run::DaemonError;
 use say::say;
 
 /// The chores, as `help` shows them.
@@ -49,8 +48,6 @@ enum ChoreError {
     File(FileError),
     /// The tools were not built.
     Guest(GuestError),
-    /// No daemon came up.
-    Daemon(DaemonError),
 }
 
 fn main() -> ExitCode {
@@ -122,7 +119,6 @@ impl fmt::Display for ChoreError {
             Self::Process(error) => error.fmt(f),
             Self::File(error) => error.fmt(f),
             Self::Guest(error) => error.fmt(f),
-            Self::Daemon(error) => error.fmt(f),
         }
     }
 }

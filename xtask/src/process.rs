@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::say::say;
 
@@ -115,21 +115,6 @@ impl Step {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(_) => Err(ProcessError::NotText { line: self.line }),
         }
-    }
-
-    /// Starts it in the background, in a process group of its own so that keys of our terminal do
-    /// not reach it. What it says goes to its log.
-    pub(crate) fn start(mut self) -> Result<Child, ProcessError> {
-        say(&self.line);
-        self.command.process_group(0);
-        self.command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        self.command.spawn().map_err(|source| ProcessError::Start {
-            line: self.line,
-            source,
-        })
     }
 
     /// Becomes it. Returns only if that fails.

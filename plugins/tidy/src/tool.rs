@@ -32,9 +32,9 @@ const CAUSES: [u32; 2] = [0, 2];
 /// As many code points as are never more than 1 MiB of UTF-8, the most that one read gives.
 const PIECE: u64 = 1 << 18;
 /// A text longer than this would take longer than a call may.
-const LENGTH_MAX: u64 = 64 << 20;
+const LENGTH_MAX: u64 = 32 << 20;
 /// A proposal of more than this would be too large to be worth a surprise.
-const FIXES_MAX: usize = 100_000;
+const FIXES_MAX: usize = 50_000;
 /// Levels of `desk.log` and `desk.notify`.
 const INFO: u32 = 2;
 const WARNING: u32 = 3;
