@@ -42,39 +42,11 @@ impl Joined {
     /// # Errors
     /// Why the daemon refused.
     pub async fn join_with(
-        asker: Asker,
-        context: &Context,
-        command: &str,
-    ) -> Result<Self, CliError> {
-        Self::attach(asker, context, command, false).await
-    }
-
-    /// Joins the context's session and follows its entries.
-    ///
-    /// # Errors
-    /// Why the daemon refused.
-    pub async fn follow_with(
-        asker: Asker,
-        context: &Context,
-        command: &str,
-    ) -> Result<Self, CliError> {
-        Self::attach(asker, context, command, true).await
-    }
-
-    async fn attach(
         mut asker: Asker,
         context: &Context,
         command: &str,
-        is_follower: bool,
     ) -> Result<Self, CliError> {
-        asker.send(&ClientMessage::Hello(Hello {
-            session: context.session_name(),
-            kind: AttachmentKind::Tool,
-            name: format!("apex {command}"),
-            takeover: Takeover::Watch,
-            is_follower,
-            resume: None,
-        }))?;
+        asker.send(&ClientMessage::Hello(hello(context, command, false)))?;
         let welcome = async {
             loop {
                 match asker.receive().await? {
@@ -138,11 +110,6 @@ impl Joined {
             .map(drop)
     }
 
-    /// Returns the connection, to ask and to receive.
-    pub const fn asker(&mut self) -> &mut Asker {
-        &mut self.asker
-    }
-
     /// Returns the command's attachment.
     #[must_use]
     pub const fn attachment(&self) -> AttachmentId {
@@ -156,5 +123,18 @@ impl Joined {
     pub async fn leave(mut self) -> Result<(), CliError> {
         self.asker.send(&ClientMessage::Detach)?;
         self.asker.leave().await
+    }
+}
+
+/// Returns what the command `apex COMMAND` says to join the context's session.
+#[must_use]
+pub fn hello(context: &Context, command: &str, is_follower: bool) -> Hello {
+    Hello {
+        session: context.session_name(),
+        kind: AttachmentKind::Tool,
+        name: format!("apex {command}"),
+        takeover: Takeover::Watch,
+        is_follower,
+        resume: None,
     }
 }

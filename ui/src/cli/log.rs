@@ -2,13 +2,14 @@
 
 use apex_core::entry::{Entry, MetaOp, Op};
 use apex_core::ids::{Seq, Shard};
-use apex_core::message::{Answer, Bytes, ClientMessage, Query, ServerMessage};
+use apex_core::message::{Answer, Bytes, ClientMessage, Query};
+use apex_core::node::client::{Client, ClientEvent};
 use apex_core::wire::decode_entry;
 use serde::Serialize;
 
-use crate::cli::ask::{Asker, Context, Missing};
+use crate::cli::ask::{ANSWER_SECONDS, Asker, Context, Missing, within};
 use crate::cli::error::CliError;
-use crate::cli::join::Joined;
+use crate::cli::join::hello;
 use crate::cli::output::{Output, complain};
 use crate::link::LinkError;
 
@@ -54,14 +55,13 @@ pub(super) async fn run(
     if !arguments.follow {
         return printer.history(&mut asker, context).await;
     }
-    let mut joined = Joined::follow_with(asker, context, "log").await?;
-    printer.history(joined.asker(), context).await?;
     let followed = tokio::select! {
-        result = printer.follow(joined.asker(), context) => result,
+        result = printer.follow(&mut asker, context) => result,
         interrupt = tokio::signal::ctrl_c() => interrupt.map_err(CliError::System),
     };
-    // A reader that went away ends the command, but the session is left all the same.
-    let left = joined.leave().await;
+    // A reader of the output that went away ends the command; the session is left all the same.
+    asker.send(&ClientMessage::Detach)?;
+    let left = asker.leave().await;
     followed.and(left)
 }
 
@@ -100,68 +100,71 @@ impl Printer<'_> {
                 self.next = floor;
             }
             let before = self.next;
-            entries.iter().try_for_each(|bytes| self.print(bytes))?;
+            entries
+                .iter()
+                .try_for_each(|bytes| self.print(&decode(bytes)?))?;
             self.output.flush()?;
-            if self.next > head {
-                return Ok(());
-            }
-            if self.next == before && !entries.is_empty() {
-                return Err(CliError::Unexpected(WHAT));
-            }
-            if entries.is_empty() && before != floor {
+            // Without progress the rest is not to be had, and comes to who follows.
+            if self.next > head || self.next == before {
                 return Ok(());
             }
         }
     }
 
-    /// Prints entries as they come, until the shard ends.
+    /// Joins the session with a replica of its own, and prints entries as that applies them, until
+    /// the shard ends.
     async fn follow(&mut self, asker: &mut Asker, context: &Context) -> Result<(), CliError> {
-        loop {
-            match asker.receive().await? {
-                ServerMessage::Entries(entries) => {
-                    for (shard, bytes) in &entries {
-                        if *shard == self.shard {
-                            self.print_next(bytes, asker, context).await?;
-                        } else if *shard == Shard::Meta && self.is_end(bytes)? {
-                            return self.output.flush();
-                        }
-                    }
-                    self.output.flush()?;
-                }
-                // The daemon dropped what it had for us and began afresh.
-                ServerMessage::Welcome(_) => self.history(asker, context).await?,
-                ServerMessage::HashQuery(request) => {
-                    // This command keeps no state that could be compared.
-                    asker.send(&ClientMessage::HashMark {
-                        request,
-                        hashes: Vec::new(),
-                    })?;
-                }
-                ServerMessage::Error { error, .. } => return Err(CliError::Answer(error)),
-                ServerMessage::Snapshot(_)
-                | ServerMessage::Acked(_)
-                | ServerMessage::Propose(_)
-                | ServerMessage::ProposeResult { .. }
-                | ServerMessage::Reply { .. }
-                | ServerMessage::Pong(_) => {}
+        let mut client = Client::new(hello(context, "log", true));
+        asker.send(&client.hello())?;
+        let welcome = async {
+            while client.node().is_none() {
+                self.step(&mut client, asker, context).await?;
             }
+            Ok(false)
+        };
+        let mut is_end = within(ANSWER_SECONDS, "the hello", welcome).await?;
+        while !is_end {
+            is_end = self.step(&mut client, asker, context).await?;
+            self.output.flush()?;
         }
+        Ok(())
     }
 
-    async fn print_next(
+    /// Takes one message, and returns whether the shard has ended.
+    async fn step(
         &mut self,
-        bytes: &Bytes,
+        client: &mut Client,
         asker: &mut Asker,
         context: &Context,
-    ) -> Result<(), CliError> {
-        if decode(bytes)?.seq > self.next {
-            return self.history(asker, context).await;
+    ) -> Result<bool, CliError> {
+        let mut answers = Vec::new();
+        let events = client.receive(asker.receive().await?, &mut answers);
+        answers.iter().try_for_each(|answer| asker.send(answer))?;
+        let mut is_end = false;
+        for event in events {
+            match event {
+                // At first, and when the daemon dropped what it had for us and began afresh.
+                ClientEvent::Welcome => self.history(asker, context).await?,
+                ClientEvent::Entries(records) => {
+                    let shard = self.shard;
+                    let end = Op::Meta(MetaOp::ShardDel(shard));
+                    is_end |= records.iter().any(|record| record.entry.op == end);
+                    for record in records.iter().filter(|record| record.shard == shard) {
+                        self.print(&record.entry)?;
+                    }
+                }
+                ClientEvent::Error(error) => return Err(CliError::Answer(error)),
+                ClientEvent::Reply { .. }
+                | ClientEvent::Decided { .. }
+                | ClientEvent::LeadershipChanged
+                | ClientEvent::Recovered(_)
+                | ClientEvent::FollowUp(_) => {}
+            }
         }
-        self.print(bytes)
+        Ok(is_end)
     }
 
-    fn print(&mut self, bytes: &Bytes) -> Result<(), CliError> {
-        let entry = decode(bytes)?;
+    fn print(&mut self, entry: &Entry) -> Result<(), CliError> {
         if entry.seq < self.next {
             return Ok(());
         }
@@ -169,15 +172,11 @@ impl Printer<'_> {
         if self.is_json {
             self.output.json_line(&Line {
                 shard: self.shard.to_string(),
-                entry: &entry,
+                entry,
             })
         } else {
-            self.output.line(text(&entry))
+            self.output.line(text(entry))
         }
-    }
-
-    fn is_end(&self, bytes: &Bytes) -> Result<bool, CliError> {
-        Ok(decode(bytes)?.op == Op::Meta(MetaOp::ShardDel(self.shard)))
     }
 }
 

@@ -12,8 +12,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs};
 
-/// Longest socket path, in bytes: the smallest `sun_path` in use (macOS: 104) with its final NUL.
-const SOCKET_PATH_LEN_MAX: usize = 103;
+/// Longest socket path that Linux takes, in bytes, less the final zero.
+const SOCKET_PATH_LEN_MAX: usize = 107;
 
 /// What the directory is found by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

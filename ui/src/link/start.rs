@@ -2,8 +2,9 @@
 //!
 //! 1. Several programs may start one at the same time: the lock that `apexd` takes decides. The
 //!    daemon that does not get it ends, and who started it connects to the other one.
-//! 2. The daemon outlives who started it, so it gets no terminal: a session of its own, no
-//!    standard input, and a log file for what it has to say.
+//! 2. The daemon outlives who started it, so it gets no terminal: no standard input, a log file for
+//!    what it has to say, and a session of its own, which it makes itself: only the new process
+//!    can, and between fork and exec there is no safe code.
 //! 3. It says `ready SOCKET` on standard output when the socket listens, so that nobody polls for
 //!    that; only the loser of the race does, since the winner reports to somebody else.
 
@@ -160,7 +161,6 @@ fn spawn(dir: &RuntimeDir, launch: &Launch, log: &Log) -> Result<Child, StartErr
         source,
     };
     let mut command = Command::new(&launch.program);
-    command.arg("--detach");
     for plugins in &launch.plugins {
         command.arg("--plugins").arg(plugins);
     }
@@ -366,10 +366,7 @@ mod tests {
         assert_eq!(status.code(), Some(3));
         assert_eq!(
             lines,
-            [
-                "args: --detach --plugins /a/b --plugins /c",
-                "the disk is full"
-            ]
+            ["args: --plugins /a/b --plugins /c", "the disk is full"]
         );
     }
 
