@@ -15,11 +15,15 @@ pub mod text;
 
 pub mod edit;
 
+pub mod address;
+
 pub mod entry;
 
 pub mod proposal;
 
 pub mod message;
+
+pub mod wire;
 
 pub mod buffer;
 
@@ -32,3 +36,7 @@ pub mod term;
 pub mod meta;
 
 pub mod state;
+
+pub mod log;
+
+pub mod node;

@@ -16,6 +16,7 @@ use rpds::RedBlackTreeMapSync;
 use serde::{Deserialize, Serialize};
 
 pub use self::apply::ApplyError;
+pub use self::hash::combine;
 use crate::buffer::Buffer;
 use crate::entry::APPLY_VERSION;
 use crate::ids::{BufferId, Seq, Shard, TermId, ViewId, WindowId};

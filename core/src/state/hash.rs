@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::State;
 use crate::entry::APPLY_VERSION;
-use crate::ids::Shard;
+use crate::ids::{Seq, Shard};
 
 /// Bytes gathered before the hash function sees them.
 const GATHERED_LEN: usize = 16 << 10;
@@ -88,6 +88,12 @@ impl State {
             .marks()
             .map(|(shard, seq)| (shard, seq, self.shard_hash(shard)))
             .collect();
-        hash_of(&parts)
+        combine(&parts)
     }
+}
+
+/// Returns the hash over all shards from the parts: shard, last applied entry and hash, in order.
+#[must_use]
+pub fn combine(parts: &[(Shard, Seq, [u8; 32])]) -> [u8; 32] {
+    hash_of(&parts)
 }

@@ -1,0 +1,866 @@
+//! The daemon's side of one session, sans-io: who is attached, who leads, whom to ask.
+//!
+//! It holds SERVER's node over the authority log. It fences and publishes appends, moves leases
+//! with deadlines, routes proposals to whoever leads, and leads itself when nobody else does.
+//! What needs files, processes or tools it hands to the host as an [`Output::Host`].
+
+mod leases;
+mod proposals;
+mod queries;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use self::leases::Transfer;
+use self::proposals::{Routed, Waiting};
+use super::decide::FollowUp;
+use super::{Node, NodeError};
+use crate::entry::{ApplyLimits, AttachmentKind, MetaOp, SaveCause};
+use crate::ids::{
+    AttachmentId, BufferId, ConnectionId, Epoch, Incarnation, Millis, ProcessId, ProposalId,
+    RequestId, RuleId, SERVER, Secret, Seq, SessionId, Shard, Version,
+};
+use crate::limits;
+use crate::log::{LogError, Record};
+use crate::message::{
+    AckMark, Answer, Bytes, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, Run,
+    ServerMessage, SessionName, Takeover, ToolOrder, Welcome,
+};
+use crate::proposal::Outcome;
+
+/// Format of the logs that this version writes.
+pub const FORMAT: u32 = 1;
+
+/// What a session begins with.
+#[derive(Clone, Debug)]
+pub struct Genesis {
+    /// Its identity, fresh and random.
+    pub session: SessionId,
+    /// This run of the authority, fresh and random.
+    pub incarnation: Incarnation,
+    /// Its label.
+    pub label: String,
+    /// What `apply` obeys.
+    pub limits: ApplyLimits,
+}
+
+/// What the host is to do.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Send a message to one connection.
+    Send(ConnectionId, ServerMessage),
+    /// Send entries to every following connection but one; those of Meta come first.
+    Publish {
+        /// The connection that has them already.
+        except: Option<ConnectionId>,
+        /// The entries.
+        records: Vec<Arc<Record>>,
+    },
+    /// Send a welcome with the snapshot of this moment; pieces of at most
+    /// [`limits::PIECE_LEN_MAX`] bytes.
+    Welcome(ConnectionId, Welcome, Vec<u8>),
+    /// Do something outside the logs, and answer with [`Authority::reply`].
+    Host(Asker, HostRequest),
+    /// A proposal of SERVER ended.
+    Decided(ProposalId, Outcome),
+    /// Close a connection.
+    Close(ConnectionId),
+}
+
+/// Who asked the host for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The connection that waits for the answer; none when SERVER leads and asks itself.
+    pub connection: Option<ConnectionId>,
+    /// Whose wish it is.
+    pub attachment: AttachmentId,
+    /// The request to answer.
+    pub request: RequestId,
+}
+
+/// What only the host can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostRequest {
+    /// Write a buffer's text to a file, once the version is there.
+    Put {
+        /// Which buffer.
+        buffer: BufferId,
+        /// Which version.
+        version: Version,
+        /// The fence of whoever asked; checked again with [`Authority::may_put`].
+        epoch: Epoch,
+        /// Another file than the buffer's own.
+        path: Option<String>,
+        /// Write although the file changed.
+        is_forced: bool,
+        /// Why.
+        cause: SaveCause,
+    },
+    /// Read a buffer's file again and propose the change.
+    Get(BufferId),
+    /// Make a buffer of a file, or find it; reply [`Answer::Opened`].
+    Open {
+        /// Directory that a relative path starts from.
+        directory: String,
+        /// The path.
+        path: String,
+    },
+    /// Open a file and show it: SERVER leads and decides where.
+    OpenAndShow {
+        /// An absolute path.
+        path: String,
+        /// Where in it.
+        address: String,
+    },
+    /// Run a command.
+    Run(Run),
+    /// Kill a process.
+    Kill(ProcessId),
+    /// Order something of tools.
+    Tool(ToolOrder),
+    /// Answer what the host knows: tools, their logs, status.
+    Query(Query),
+    /// Make, rename or end a session, or list them: a message for the registry.
+    Registry(ClientMessage),
+}
+
+/// A connection of an attachment.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    attachment: AttachmentId,
+    is_follower: bool,
+}
+
+/// An attachment, connected or in its grace.
+#[derive(Clone, Copy, Debug)]
+struct Party {
+    kind: AttachmentKind,
+    is_follower: bool,
+    is_watcher: bool,
+    secret: Secret,
+    connection: Option<ConnectionId>,
+    grace_end: Option<Millis>,
+}
+
+/// The daemon's side of one session.
+#[derive(Debug)]
+pub struct Authority {
+    node: Node,
+    genesis: Genesis,
+    peers: BTreeMap<ConnectionId, Peer>,
+    parties: BTreeMap<AttachmentId, Party>,
+    /// The UI that leads what can be leased.
+    chief: Option<AttachmentId>,
+    transfers: BTreeMap<Shard, Transfer>,
+    routed: BTreeMap<(AttachmentId, ProposalId), Routed>,
+    waiting: VecDeque<Waiting>,
+    published: BTreeMap<Shard, Seq>,
+    /// Hash queries under way: who is asked, for whom.
+    hash_queries: BTreeMap<RequestId, (AttachmentId, ConnectionId, RequestId)>,
+    last_request: RequestId,
+    next_rule: RuleId,
+}
+
+impl Authority {
+    /// Returns the authority of a new session: genesis, identity and label are in its log.
+    ///
+    /// # Panics
+    /// Never: the first entries of an empty log apply.
+    #[must_use]
+    pub fn new(genesis: Genesis) -> Self {
+        let mut node = Node::authority();
+        let first = [
+            MetaOp::Genesis {
+                format: FORMAT,
+                limits: genesis.limits,
+            },
+            MetaOp::Identity(genesis.session),
+            MetaOp::Label(genesis.label.clone()),
+        ];
+        for op in first {
+            node.append_meta(op)
+                .expect("the first entries of an empty log apply");
+        }
+        Self {
+            node,
+            genesis,
+            peers: BTreeMap::new(),
+            parties: BTreeMap::new(),
+            chief: None,
+            transfers: BTreeMap::new(),
+            routed: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            published: BTreeMap::new(),
+            hash_queries: BTreeMap::new(),
+            last_request: RequestId::new(0),
+            next_rule: RuleId::new(1),
+        }
+    }
+
+    /// Returns SERVER's node.
+    #[must_use]
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Returns SERVER's node, to append where SERVER leads; then call [`Self::settle`].
+    pub const fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// Returns the session's identity.
+    #[must_use]
+    pub const fn session(&self) -> SessionId {
+        self.genesis.session
+    }
+
+    /// Returns the attachment of a connection.
+    #[must_use]
+    pub fn attachment_of(&self, connection: ConnectionId) -> Option<AttachmentId> {
+        self.peers.get(&connection).map(|peer| peer.attachment)
+    }
+
+    /// Returns the connections that follow the session.
+    pub fn followers(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.peers
+            .iter()
+            .filter(|(_, peer)| peer.is_follower)
+            .map(|(connection, _)| *connection)
+    }
+
+    /// Returns the UI that leads what can be leased.
+    #[must_use]
+    pub const fn chief(&self) -> Option<AttachmentId> {
+        self.chief
+    }
+
+    /// Returns whether an attachment is one of a watching, read-only UI.
+    #[must_use]
+    pub fn is_watcher(&self, attachment: AttachmentId) -> bool {
+        self.parties
+            .get(&attachment)
+            .is_some_and(|party| party.is_watcher)
+    }
+
+    /// Takes a message of a connection. `secret` is fresh and random; a hello uses it.
+    pub fn receive(
+        &mut self,
+        now: Millis,
+        (connection, secret): (ConnectionId, Secret),
+        message: ClientMessage,
+        out: &mut Vec<Output>,
+    ) {
+        match (message, self.peers.get(&connection).copied()) {
+            (ClientMessage::Hello(hello), None) => {
+                self.attach(now, (connection, secret), &hello, out);
+            }
+            (ClientMessage::Hello(_), Some(_)) => {
+                refuse(connection, ErrorCode::Protocol, "a second hello", out);
+            }
+            (ClientMessage::Query { request, query, .. }, _) => {
+                self.query(connection, request, query, out);
+            }
+            (ClientMessage::Ping(n), _) => {
+                out.push(Output::Send(connection, ServerMessage::Pong(n)));
+            }
+            (message, Some(peer)) => self.receive_from(now, connection, peer, message, out),
+            (_, None) => refuse(connection, ErrorCode::Protocol, "say hello first", out),
+        }
+        self.settle(now, out);
+    }
+
+    fn receive_from(
+        &mut self,
+        now: Millis,
+        connection: ConnectionId,
+        peer: Peer,
+        message: ClientMessage,
+        out: &mut Vec<Output>,
+    ) {
+        let from = peer.attachment;
+        match message {
+            ClientMessage::Append(appends) => self.append(now, connection, &appends, out),
+            ClientMessage::Propose(proposal) => self.propose(now, from, proposal, out),
+            ClientMessage::Decided {
+                author,
+                id,
+                outcome,
+            } => {
+                self.decided(now, from, (author, id), outcome, out);
+            }
+            ClientMessage::CreateShard(shard) => self.create_shard(now, connection, shard, out),
+            ClientMessage::DeleteShard(shard) => self.delete_shard(connection, shard, out),
+            ClientMessage::LeaseRequest { shards, steal } => {
+                self.request_leases(now, connection, (shards, steal), out);
+            }
+            ClientMessage::LeaseRelease { shard, seq } => self.release(now, from, shard, seq),
+            ClientMessage::HashMark { request, hashes } => {
+                self.hash_mark(from, request, hashes, out);
+            }
+            ClientMessage::Resync => self.welcome(connection, peer.attachment, out),
+            ClientMessage::Detach => {
+                self.detach(now, from);
+                out.push(Output::Close(connection));
+            }
+            ClientMessage::MetaRequest { request, op } => {
+                let answer = self.meta_request(from, op);
+                self.reply(connection, request, answer, out);
+            }
+            ClientMessage::Ack(_) => {}
+            other => self.host_request(connection, from, other, out),
+        }
+    }
+
+    /// Hands over what only the host can do.
+    fn host_request(
+        &mut self,
+        connection: ConnectionId,
+        from: AttachmentId,
+        message: ClientMessage,
+        out: &mut Vec<Output>,
+    ) {
+        let (request, wish) = match message {
+            ClientMessage::FilePut {
+                request,
+                buffer,
+                version,
+                epoch,
+                path,
+                is_forced,
+                cause,
+            } => {
+                if let Err(error) = self.may_put(from, buffer, epoch) {
+                    return self.reply(connection, request, Err(error), out);
+                }
+                let wish = HostRequest::Put {
+                    buffer,
+                    version,
+                    epoch,
+                    path,
+                    is_forced,
+                    cause,
+                };
+                (request, wish)
+            }
+            ClientMessage::FileGet { request, buffer } => (request, HostRequest::Get(buffer)),
+            ClientMessage::FileOpen {
+                request,
+                directory,
+                path,
+            } => (request, HostRequest::Open { directory, path }),
+            ClientMessage::Run { request, run } => (request, HostRequest::Run(run)),
+            ClientMessage::Kill { request, process } => (request, HostRequest::Kill(process)),
+            ClientMessage::Tool { request, order } => (request, HostRequest::Tool(order)),
+            ClientMessage::SessionNew { request, .. }
+            | ClientMessage::SessionRename { request, .. }
+            | ClientMessage::SessionDelete { request, .. } => {
+                (request, HostRequest::Registry(message))
+            }
+            _ => {
+                return refuse(
+                    connection,
+                    ErrorCode::Protocol,
+                    "a message out of place",
+                    out,
+                );
+            }
+        };
+        if self.is_watcher(from) {
+            let words = "a watching UI changes nothing; take over first";
+            let error = ErrorMessage::new(ErrorCode::Denied, words);
+            return self.reply(connection, request, Err(error), out);
+        }
+        let asker = Asker {
+            connection: Some(connection),
+            attachment: from,
+            request,
+        };
+        out.push(Output::Host(asker, wish));
+    }
+
+    /// Answers a request.
+    pub fn reply(
+        &self,
+        connection: ConnectionId,
+        request: RequestId,
+        answer: Result<Answer, ErrorMessage>,
+        out: &mut Vec<Output>,
+    ) {
+        if request != RequestId::new(0) {
+            out.push(Output::Send(
+                connection,
+                ServerMessage::Reply { request, answer },
+            ));
+        }
+    }
+
+    fn attach(
+        &mut self,
+        now: Millis,
+        (connection, secret): (ConnectionId, Secret),
+        hello: &Hello,
+        out: &mut Vec<Output>,
+    ) {
+        let kind = hello.kind;
+        let is_watcher = kind == AttachmentKind::Ui && hello.takeover == Takeover::Watch;
+        let id = match self.resumed(hello) {
+            Some(id) => id,
+            None => {
+                let id = self.node.state().meta().next_attachment();
+                let mut name = hello.name.clone();
+                name.truncate(floor_boundary(&name, limits::NAME_LEN_MAX));
+                if self
+                    .node
+                    .append_meta(MetaOp::Attach { id, kind, name })
+                    .is_err()
+                {
+                    return refuse(
+                        connection,
+                        ErrorCode::Limit,
+                        "no attachment id is left",
+                        out,
+                    );
+                }
+                id
+            }
+        };
+        let (is_follower, connected) = (hello.is_follower, Some(connection));
+        let secret = self.parties.get(&id).map_or(secret, |party| party.secret);
+        let party = Party {
+            kind,
+            is_follower,
+            is_watcher,
+            secret,
+            connection: connected,
+            grace_end: None,
+        };
+        if let Some(old) = self
+            .parties
+            .insert(id, party)
+            .and_then(|old| old.connection)
+        {
+            self.peers.remove(&old);
+            out.push(Output::Close(old));
+        }
+        if kind == AttachmentKind::Ui && !is_watcher {
+            self.lead_all(now, id, hello.takeover == Takeover::Steal);
+        }
+        self.settle(now, out);
+        self.peers.insert(
+            connection,
+            Peer {
+                attachment: id,
+                is_follower,
+            },
+        );
+        self.welcome(connection, id, out);
+        self.route_waiting(now, out);
+    }
+
+    /// Returns the attachment that a hello proves to be its own.
+    fn resumed(&self, hello: &Hello) -> Option<AttachmentId> {
+        let resume = hello.resume.as_ref()?;
+        let party = self.parties.get(&resume.attachment)?;
+        let is_own = resume.incarnation == self.genesis.incarnation
+            && party.secret == resume.secret
+            && party.kind == hello.kind;
+        is_own.then_some(resume.attachment)
+    }
+
+    fn welcome(&mut self, connection: ConnectionId, id: AttachmentId, out: &mut Vec<Output>) {
+        let Some(party) = self.parties.get(&id) else {
+            return;
+        };
+        let snapshot = if party.is_follower {
+            self.node.state().to_snapshot()
+        } else {
+            Vec::new()
+        };
+        let welcome = Welcome {
+            attachment: id,
+            secret: party.secret,
+            incarnation: self.genesis.incarnation,
+            session: self.genesis.session,
+            label: self.node.state().meta().label.clone(),
+            counter_floor: 1,
+            marks: if party.is_follower {
+                self.node.log().marks()
+            } else {
+                Vec::new()
+            },
+            snapshot_len: snapshot.len() as u64,
+        };
+        out.push(Output::Welcome(connection, welcome, snapshot));
+    }
+
+    /// Sends a connection a fresh snapshot: its queue overflowed.
+    pub fn resync(&mut self, now: Millis, connection: ConnectionId, out: &mut Vec<Output>) {
+        self.settle(now, out);
+        if let Some(peer) = self.peers.get(&connection).copied() {
+            self.welcome(connection, peer.attachment, out);
+        }
+    }
+
+    fn append(
+        &mut self,
+        now: Millis,
+        connection: ConnectionId,
+        appends: &[(Shard, Vec<Bytes>)],
+        out: &mut Vec<Output>,
+    ) {
+        let Some(from) = self.attachment_of(connection) else {
+            return;
+        };
+        self.settle(now, out);
+        match self.node.accept(from, appends) {
+            Ok(records) => {
+                for record in &records {
+                    self.published.insert(record.shard, record.entry.seq);
+                }
+                if !records.is_empty() {
+                    out.push(Output::Publish {
+                        except: Some(connection),
+                        records,
+                    });
+                }
+                let marks = appends
+                    .iter()
+                    .filter_map(|(shard, _)| self.ack(*shard))
+                    .collect();
+                out.push(Output::Send(connection, ServerMessage::Acked(marks)));
+            }
+            Err(error) => {
+                let shards = appends.iter().map(|(shard, _)| *shard).collect();
+                let error = ErrorMessage::new(code_of(&error), alloc::format!("{error}"));
+                out.push(Output::Send(
+                    connection,
+                    ServerMessage::Error { error, shards },
+                ));
+            }
+        }
+    }
+
+    fn ack(&self, shard: Shard) -> Option<AckMark> {
+        let received = self.node.log().mark(shard)?.seq;
+        Some(AckMark {
+            shard,
+            received,
+            written: Seq::default(),
+            synced: Seq::default(),
+        })
+    }
+
+    /// Publishes what SERVER appended since the last call, Meta first.
+    pub fn settle(&mut self, now: Millis, out: &mut Vec<Output>) {
+        self.route_waiting(now, out);
+        // A refusal means that another party leads the tag and refreshes it.
+        let _ = self.node.refresh_tags().is_ok();
+        let shards = core::mem::take(&mut self.node.unshipped);
+        let mut records = Vec::new();
+        for shard in shards {
+            let published = self.published.get(&shard).copied().unwrap_or_default();
+            records.extend(self.node.log().after(shard, published).cloned());
+            if let Some(mark) = self.node.log().mark(shard) {
+                self.published.insert(shard, mark.seq);
+            }
+        }
+        if !records.is_empty() {
+            out.push(Output::Publish {
+                except: None,
+                records,
+            });
+        }
+    }
+
+    fn create_shard(
+        &mut self,
+        now: Millis,
+        connection: ConnectionId,
+        shard: Shard,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(from) = self.attachment_of(connection) else {
+            return;
+        };
+        let refusal = if shard.is_pinned() || shard == Shard::Layout {
+            Some((ErrorCode::Denied, "only the daemon makes this shard"))
+        } else if self.chief != Some(from) && !self.is_giving_way(from) {
+            Some((ErrorCode::NotLeader, "another UI leads; take over first"))
+        } else if !is_issued_by(shard, from) {
+            Some((ErrorCode::BadOp, "the id is not one of this attachment's"))
+        } else if self.node.append_meta(MetaOp::ShardNew(shard)).is_err() {
+            Some((ErrorCode::Exists, "the shard exists"))
+        } else {
+            None
+        };
+        match refusal {
+            Some((code, words)) => {
+                let error = ErrorMessage::new(code, words);
+                let shards = Vec::from([shard]);
+                out.push(Output::Send(
+                    connection,
+                    ServerMessage::Error { error, shards },
+                ));
+            }
+            None => {
+                self.grant(shard, from);
+                if let Some(chief) = self.chief.filter(|chief| *chief != from) {
+                    self.ask_for(now, shard, chief);
+                }
+            }
+        }
+    }
+
+    fn delete_shard(&mut self, connection: ConnectionId, shard: Shard, out: &mut Vec<Output>) {
+        let Some(from) = self.attachment_of(connection) else {
+            return;
+        };
+        if shard.is_pinned() || shard == Shard::Layout || !self.node.log().is_held_by(shard, from) {
+            let error = ErrorMessage::new(ErrorCode::NotLeader, "only its leader ends a shard");
+            let shards = Vec::from([shard]);
+            return out.push(Output::Send(
+                connection,
+                ServerMessage::Error { error, shards },
+            ));
+        }
+        if self.node.append_meta(MetaOp::ShardDel(shard)).is_ok() {
+            self.published.remove(&shard);
+            self.transfers.remove(&shard);
+            if let Shard::Buffer(id) = shard {
+                self.node.recent.remove(&id);
+                self.node.touched.remove(&id);
+            }
+        }
+    }
+
+    /// A connection ended. Its attachment stays for its grace.
+    pub fn disconnect(&mut self, now: Millis, connection: ConnectionId, out: &mut Vec<Output>) {
+        let Some(peer) = self.peers.remove(&connection) else {
+            return;
+        };
+        if let Some(party) = self.parties.get_mut(&peer.attachment) {
+            let grace = match party.kind {
+                AttachmentKind::Ui => limits::GRACE_UI_MS,
+                AttachmentKind::Tool => limits::GRACE_TOOL_MS,
+            };
+            party.connection = None;
+            party.grace_end = Some(now.after(grace));
+        }
+        self.give_up_waiting_for(peer.attachment);
+        self.reroute(now, peer.attachment);
+        self.settle(now, out);
+    }
+
+    /// An attachment leaves: what it led goes to SERVER, what it owned goes.
+    fn detach(&mut self, now: Millis, id: AttachmentId) {
+        let Some(party) = self.parties.remove(&id) else {
+            return;
+        };
+        if let Some(connection) = party.connection {
+            self.peers.remove(&connection);
+        }
+        if self.chief == Some(id) {
+            self.chief = None;
+        }
+        self.transfers.retain(|_, transfer| transfer.to != id);
+        let held: Vec<Shard> = self.shards_of(id);
+        for shard in held {
+            self.reclaim(shard);
+        }
+        // Only attachments of this session are parties, so both apply.
+        let _ = self.node.append_meta(MetaOp::Detach(id)).is_ok();
+        let _ = self.node.forget(id).is_ok();
+        self.node.touched = self.node.state().buffers().map(|(id, _)| id).collect();
+        self.routed.retain(|(author, _), _| *author != id);
+        self.waiting.retain(|waiting| waiting.proposal.author != id);
+        self.reroute(now, id);
+    }
+
+    /// Acts on deadlines that have passed.
+    pub fn tick(&mut self, now: Millis, out: &mut Vec<Output>) {
+        self.end_transfers(now);
+        let ended: Vec<AttachmentId> = self
+            .parties
+            .iter()
+            .filter(|(_, party)| party.grace_end.is_some_and(|end| end <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ended {
+            self.detach(now, id);
+        }
+        self.end_proposals(now, out);
+        self.settle(now, out);
+    }
+
+    /// Returns when [`Self::tick`] is needed next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let transfers = self.transfers.values().map(|transfer| transfer.deadline);
+        let graces = self.parties.values().filter_map(|party| party.grace_end);
+        let routed = self.routed.values().map(|routed| routed.deadline);
+        let waiting = self.waiting.iter().filter_map(|waiting| waiting.deadline);
+        transfers.chain(graces).chain(routed).chain(waiting).min()
+    }
+
+    /// Checks that an attachment may write a buffer's file: it leads it, under this fence.
+    ///
+    /// # Errors
+    /// The fence is stale, or another party leads.
+    pub fn may_put(
+        &self,
+        asker: AttachmentId,
+        buffer: BufferId,
+        epoch: Epoch,
+    ) -> Result<(), ErrorMessage> {
+        let Some(lease) = self.node.log().lease(Shard::Buffer(buffer)) else {
+            let words = alloc::format!("no buffer {buffer}");
+            return Err(ErrorMessage::new(ErrorCode::NotFound, words));
+        };
+        if lease.holder == asker && lease.epoch == epoch {
+            return Ok(());
+        }
+        let words = alloc::format!(
+            "not written: attachment {} leads the buffer now (epoch {}, the put is of {epoch})",
+            lease.holder,
+            lease.epoch
+        );
+        Err(ErrorMessage::new(ErrorCode::Fenced, words))
+    }
+
+    fn meta_request(&mut self, from: AttachmentId, op: MetaOp) -> Result<Answer, ErrorMessage> {
+        let op = match op {
+            MetaOp::Setting { .. } => op,
+            MetaOp::Notify {
+                level, mut text, ..
+            } => {
+                text.truncate(floor_boundary(&text, limits::MESSAGE_LEN_MAX));
+                let notice = self.node.new_notice();
+                MetaOp::Notify {
+                    notice,
+                    owner: from,
+                    level,
+                    text,
+                }
+            }
+            MetaOp::NotifyClear(_) => op,
+            MetaOp::RuleAdd {
+                window,
+                pattern,
+                port,
+                ..
+            } => {
+                let rule = self.next_rule;
+                self.next_rule = rule.next();
+                MetaOp::RuleAdd {
+                    rule,
+                    owner: from,
+                    window,
+                    pattern,
+                    port,
+                }
+            }
+            MetaOp::RuleDel(_) => op,
+            MetaOp::Exec(mut exec) => {
+                exec.id = self.node.new_exec();
+                exec.asked_by = from;
+                MetaOp::Exec(exec)
+            }
+            _ => {
+                let words = "only the daemon writes this to the metalog";
+                return Err(ErrorMessage::new(ErrorCode::Denied, words));
+            }
+        };
+        match self.node.append_meta(op) {
+            Ok(_) => Ok(Answer::Done),
+            Err(error) => Err(ErrorMessage::new(
+                ErrorCode::BadOp,
+                alloc::format!("{error}"),
+            )),
+        }
+    }
+
+    /// Returns what SERVER's own follow-ups ask of the host.
+    fn host_follow_up(&self, after: FollowUp) -> Option<Output> {
+        let request = match after {
+            FollowUp::Put {
+                buffer,
+                version,
+                cause,
+            } => {
+                let epoch = self.node.log().lease(Shard::Buffer(buffer))?.epoch;
+                let (path, is_forced) = (None, false);
+                HostRequest::Put {
+                    buffer,
+                    version,
+                    epoch,
+                    path,
+                    is_forced,
+                    cause,
+                }
+            }
+            FollowUp::Get(buffer) => HostRequest::Get(buffer),
+            FollowUp::Open { path, address } => HostRequest::OpenAndShow { path, address },
+            // A look is the user's; with no UI there is nobody to show it to.
+            FollowUp::Look { .. } => return None,
+        };
+        let asker = Asker {
+            connection: None,
+            attachment: SERVER,
+            request: RequestId::new(0),
+        };
+        Some(Output::Host(asker, request))
+    }
+}
+
+fn refuse(connection: ConnectionId, code: ErrorCode, words: &str, out: &mut Vec<Output>) {
+    let error = ErrorMessage::new(code, words);
+    let shards = Vec::new();
+    out.push(Output::Send(
+        connection,
+        ServerMessage::Error { error, shards },
+    ));
+}
+
+/// Returns what a program is told of a node's error.
+const fn code_of(error: &NodeError) -> ErrorCode {
+    match error {
+        NodeError::Bytes => ErrorCode::Protocol,
+        NodeError::Missing(_) | NodeError::Log(LogError::UnknownShard(_)) => ErrorCode::NotFound,
+        NodeError::Log(LogError::ShardExists(_)) => ErrorCode::Exists,
+        NodeError::Log(LogError::NotLeader { .. }) => ErrorCode::NotLeader,
+        NodeError::Log(LogError::Fenced { .. }) => ErrorCode::Fenced,
+        NodeError::Log(LogError::WrongSeq { .. }) => ErrorCode::WrongSeq,
+        NodeError::Log(LogError::DoesNotFit(_)) | NodeError::Apply(..) => ErrorCode::BadOp,
+    }
+}
+
+fn is_issued_by(shard: Shard, from: AttachmentId) -> bool {
+    let id = match shard {
+        Shard::Buffer(id) => id.raw(),
+        Shard::Window(id) => id.raw(),
+        Shard::Meta | Shard::Layout | Shard::Term(_) => return false,
+    };
+    AttachmentId::issuer_of(id) == from
+}
+
+/// Returns the largest char boundary of a text at or below `len`.
+fn floor_boundary(text: &str, len: usize) -> usize {
+    if text.len() <= len {
+        return text.len();
+    }
+    (0..=len)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+/// Returns whether a session name means this session.
+#[must_use]
+pub fn is_named(authority: &Authority, name: &SessionName) -> bool {
+    match name {
+        SessionName::Id(id) => *id == authority.session(),
+        SessionName::Label(label) => authority.node.state().meta().label == *label,
+    }
+}

@@ -1,0 +1,711 @@
+//! One attachment's side of the protocol, sans-io: a node over a mirror, and what it says.
+//!
+//! 1. The node leads ahead of the daemon; [`Client::flush`] ships what it appended.
+//! 2. A lease that is asked for is given back behind the last entry: nothing is lost.
+//! 3. A lease that was reclaimed leaves a tail that did not arrive. The state cannot go back, so
+//!    the client asks for a fresh snapshot, and the tail is proposed to the new leader; what
+//!    conflicts goes to `+Recovered`. Nothing typed is dropped.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Node;
+use super::decide::FollowUp;
+use crate::edit::Splice;
+use crate::entry::{AttachmentKind, BufferKind, MetaOp, Op};
+use crate::ids::{AttachmentId, BufferId, ProposalId, RequestId, SERVER, Seq, Shard, Version};
+use crate::limits;
+use crate::log::{MirrorNotice, Record};
+use crate::message::{
+    Answer, Bytes, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage,
+    SessionName, ShardHash, Welcome,
+};
+use crate::proposal::{Atomicity, Change, Outcome, Proposal, Refusal};
+use crate::state::State;
+
+/// What happened that the owner of a client acts on.
+#[derive(Clone, Debug)]
+pub enum ClientEvent {
+    /// The node is there, or was replaced by a fresh one.
+    Welcome,
+    /// Entries of others were applied.
+    Entries(Vec<Arc<Record>>),
+    /// A request was answered.
+    Reply {
+        /// Which.
+        request: RequestId,
+        /// How.
+        answer: Result<Answer, ErrorMessage>,
+    },
+    /// A proposal of this client ended.
+    Decided {
+        /// Which.
+        id: ProposalId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Leases came or went.
+    LeadershipChanged,
+    /// Typed text that was overtaken by another leader was found again: in the buffer or in
+    /// `+Recovered`, as the words say.
+    Recovered(String),
+    /// A proposal that this client accepted asks for something outside the logs.
+    FollowUp(FollowUp),
+    /// The daemon complains.
+    Error(ErrorMessage),
+}
+
+/// Typed text that did not arrive before another leader took over.
+#[derive(Clone, Debug)]
+struct Tail {
+    buffer: BufferId,
+    name: String,
+    /// The edit and its base, or none when it can only be shown.
+    edit: Option<(Version, Vec<Splice>)>,
+    /// What was typed, for `+Recovered`.
+    text: String,
+    /// Whether the text goes to `+Recovered` next.
+    is_conflict: bool,
+}
+
+/// One attachment's side of the protocol.
+#[derive(Debug)]
+pub struct Client {
+    hello: Hello,
+    node: Option<Node>,
+    incoming: Option<(Welcome, Vec<u8>)>,
+    shipped: BTreeMap<Shard, Seq>,
+    acked: BTreeMap<Shard, Seq>,
+    last_request: RequestId,
+    is_resyncing: bool,
+    /// Tails that wait for the fresh snapshot, or for another try.
+    tails: Vec<Tail>,
+    /// Tails that were proposed.
+    proposed: BTreeMap<ProposalId, Tail>,
+    welcome: Option<Welcome>,
+}
+
+impl Client {
+    /// Returns a client that will say this hello.
+    #[must_use]
+    pub const fn new(hello: Hello) -> Self {
+        Self {
+            hello,
+            node: None,
+            incoming: None,
+            shipped: BTreeMap::new(),
+            acked: BTreeMap::new(),
+            last_request: RequestId::new(0),
+            is_resyncing: false,
+            tails: Vec::new(),
+            proposed: BTreeMap::new(),
+            welcome: None,
+        }
+    }
+
+    /// Returns the message that joins the session.
+    #[must_use]
+    pub fn hello(&self) -> ClientMessage {
+        ClientMessage::Hello(self.hello.clone())
+    }
+
+    /// Returns what the daemon said at the last snapshot.
+    #[must_use]
+    pub const fn welcome(&self) -> Option<&Welcome> {
+        self.welcome.as_ref()
+    }
+
+    /// Returns the node, once the snapshot is there.
+    #[must_use]
+    pub const fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    /// Returns the node, to lead with it. Ship what was appended with [`Self::flush`].
+    pub const fn node_mut(&mut self) -> Option<&mut Node> {
+        self.node.as_mut()
+    }
+
+    /// Returns whether this client leads the layout, and so the session's windows.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        !self.is_resyncing
+            && self
+                .node
+                .as_ref()
+                .is_some_and(|node| node.leads(Shard::Layout))
+    }
+
+    /// Returns who leads the layout.
+    #[must_use]
+    pub fn leader(&self) -> AttachmentId {
+        let lease = self
+            .node
+            .as_ref()
+            .and_then(|node| node.log().lease(Shard::Layout));
+        lease.map_or(SERVER, |lease| lease.holder)
+    }
+
+    /// Returns a fresh request id.
+    pub const fn next_request(&mut self) -> RequestId {
+        self.last_request = self.last_request.next();
+        self.last_request
+    }
+
+    /// Returns the message that asks for all shards; at once if `steal`.
+    #[must_use]
+    pub const fn take_over(steal: bool) -> ClientMessage {
+        ClientMessage::LeaseRequest {
+            shards: Vec::new(),
+            steal,
+        }
+    }
+
+    /// Returns the message that proposes changes, and the proposal's id.
+    pub fn propose(&mut self, changes: Vec<Change>) -> Option<(ProposalId, ClientMessage)> {
+        let node = self.node.as_mut()?;
+        let (author, id) = (node.attachment(), node.new_proposal());
+        let proposal = Proposal {
+            author,
+            id,
+            atomicity: Atomicity::All,
+            changes,
+        };
+        Some((id, ClientMessage::Propose(proposal)))
+    }
+
+    /// Returns how many entries the daemon has not acknowledged.
+    #[must_use]
+    pub fn unacked_count(&self) -> u64 {
+        let Some(node) = &self.node else { return 0 };
+        let count = |(shard, _): (Shard, _)| {
+            let head = node.log().mark(shard).map_or(0, |mark| mark.seq.raw());
+            head.saturating_sub(self.acked_of(shard).raw())
+        };
+        node.log().held_by(node.attachment()).map(count).sum()
+    }
+
+    /// Returns the last acknowledged entry of a shard that this client leads.
+    fn acked_of(&self, shard: Shard) -> Seq {
+        let floor = || self.node.as_ref()?.log().floor(shard);
+        let before_floor = || floor().map_or(0, |floor| floor.raw() - 1);
+        self.acked
+            .get(&shard)
+            .copied()
+            .unwrap_or_else(|| Seq::new(before_floor()))
+    }
+
+    /// Ships what the node made and appended since the last call.
+    pub fn flush(&mut self, out: &mut Vec<ClientMessage>) {
+        if self.is_resyncing {
+            return;
+        }
+        let Some(node) = &mut self.node else { return };
+        let unshipped = core::mem::take(&mut node.unshipped);
+        let notices = node.log.take_notices();
+        for notice in &notices {
+            if let MirrorNotice::Created(shard) = notice {
+                out.push(ClientMessage::CreateShard(*shard));
+            }
+        }
+        let mut appends = Vec::new();
+        let mut len = 0;
+        for shard in unshipped {
+            let shipped = self.shipped.get(&shard).copied();
+            let after = shipped.unwrap_or_else(|| first_of(node, shard));
+            let mut entries = Vec::new();
+            for record in node.log.after(shard, after) {
+                if len + record.bytes.0.len() > limits::APPEND_LEN_MAX && len > 0 {
+                    if !entries.is_empty() {
+                        appends.push((shard, core::mem::take(&mut entries)));
+                    }
+                    out.push(ClientMessage::Append(core::mem::take(&mut appends)));
+                    len = 0;
+                }
+                len += record.bytes.0.len();
+                self.shipped.insert(shard, record.entry.seq);
+                entries.push(record.bytes.clone());
+            }
+            if !entries.is_empty() {
+                appends.push((shard, entries));
+            }
+        }
+        if !appends.is_empty() {
+            out.push(ClientMessage::Append(appends));
+        }
+        for notice in notices {
+            if let MirrorNotice::Deleted(shard) = notice {
+                self.shipped.remove(&shard);
+                self.acked.remove(&shard);
+                out.push(ClientMessage::DeleteShard(shard));
+            }
+        }
+    }
+
+    /// Takes a message of the daemon; appends what is to be said in return.
+    pub fn receive(
+        &mut self,
+        message: ServerMessage,
+        out: &mut Vec<ClientMessage>,
+    ) -> Vec<ClientEvent> {
+        let mut events = Vec::new();
+        match message {
+            ServerMessage::Welcome(welcome) => self.begin_snapshot(welcome, out, &mut events),
+            ServerMessage::Snapshot(piece) => self.take_piece(&piece, out, &mut events),
+            ServerMessage::Entries(entries) => self.take_entries(&entries, out, &mut events),
+            ServerMessage::Acked(marks) => {
+                for mark in marks {
+                    self.take_ack(mark.shard, mark.received);
+                }
+            }
+            ServerMessage::Propose(proposal) => self.decide(&proposal, out, &mut events),
+            ServerMessage::ProposeResult { id, outcome } => {
+                self.take_outcome(id, outcome, out, &mut events);
+            }
+            ServerMessage::Reply { request, answer } => {
+                events.push(ClientEvent::Reply { request, answer });
+            }
+            ServerMessage::HashQuery(request) => {
+                let hashes = self.node.as_ref().map_or_else(Vec::new, hashes_of);
+                out.push(ClientMessage::HashMark { request, hashes });
+            }
+            ServerMessage::Error { error, shards } => {
+                self.take_error(error, &shards, out, &mut events);
+            }
+            ServerMessage::Pong(_) => {}
+        }
+        events
+    }
+
+    fn begin_snapshot(
+        &mut self,
+        welcome: Welcome,
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let is_whole = welcome.snapshot_len == 0;
+        let len = usize::try_from(welcome.snapshot_len)
+            .unwrap_or(0)
+            .min(limits::FRAME_LEN_MAX);
+        self.incoming = Some((welcome, Vec::with_capacity(len)));
+        if is_whole {
+            self.end_snapshot(out, events);
+        }
+    }
+
+    fn take_piece(
+        &mut self,
+        piece: &Bytes,
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let Some((welcome, bytes)) = &mut self.incoming else {
+            return;
+        };
+        bytes.extend_from_slice(&piece.0);
+        if bytes.len() as u64 >= welcome.snapshot_len {
+            self.end_snapshot(out, events);
+        }
+    }
+
+    fn end_snapshot(&mut self, out: &mut Vec<ClientMessage>, events: &mut Vec<ClientEvent>) {
+        let Some((welcome, bytes)) = self.incoming.take() else {
+            return;
+        };
+        let state = if bytes.is_empty() {
+            Ok(State::new())
+        } else {
+            State::from_snapshot(&bytes)
+        };
+        let state = match state {
+            Ok(state) => state,
+            Err(error) => {
+                let error = ErrorMessage::new(ErrorCode::Protocol, alloc::format!("{error}"));
+                return events.push(ClientEvent::Error(error));
+            }
+        };
+        drop(bytes);
+        let counter = self
+            .node
+            .as_ref()
+            .map_or(1, Node::counter)
+            .max(welcome.counter_floor);
+        let mut node = Node::mirror(welcome.attachment, state, &welcome.marks, counter);
+        if let Some(old) = self.node.take() {
+            self.gather_tails(&old, &mut node);
+        }
+        node.touched = node.state.buffers().map(|(id, _)| id).collect();
+        self.node = Some(node);
+        self.welcome = Some(welcome);
+        self.is_resyncing = false;
+        self.acked.clear();
+        self.shipped.clear();
+        events.push(ClientEvent::Welcome);
+        self.retry(out);
+        self.flush(out);
+    }
+
+    /// Keeps what the old node appended and the fresh snapshot does not have: re-appended where
+    /// the lease is still held, else a tail.
+    fn gather_tails(&mut self, old: &Node, fresh: &mut Node) {
+        let me = old.attachment();
+        let covered: BTreeSet<BufferId> = self.tails.iter().map(|tail| tail.buffer).collect();
+        let shards: Vec<Shard> = old.log().shards().collect();
+        for shard in shards {
+            let mark = fresh.log().mark(shard);
+            let accepted = mark.map_or_else(Seq::default, |mark| mark.seq);
+            let own: Vec<&Arc<Record>> = old
+                .log()
+                .after(shard, accepted)
+                .filter(|record| record.entry.attachment == me)
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            let is_mine = fresh.leads(shard) && own[0].entry.epoch == epoch_of(fresh, shard);
+            let is_again = is_mine && own.iter().all(|record| again(fresh, record));
+            let Shard::Buffer(id) = shard else { continue };
+            if !is_again && !covered.contains(&id) {
+                self.tails
+                    .extend(tail_of(old, id, accepted, mark.is_some()));
+            }
+        }
+    }
+
+    fn take_entries(
+        &mut self,
+        entries: &[(Shard, Bytes)],
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let mut records = Vec::with_capacity(entries.len());
+        let mut is_leadership = false;
+        for (shard, bytes) in entries {
+            let Some(node) = &mut self.node else { return };
+            if self.is_resyncing && *shard != Shard::Meta {
+                continue;
+            }
+            match node.follow(*shard, bytes) {
+                Ok(None) => {}
+                Ok(Some(record)) => {
+                    if let Op::Meta(op) = &record.entry.op {
+                        is_leadership |= self.take_meta(op, out);
+                    } else {
+                        node.log.compact(*shard, record.entry.seq);
+                    }
+                    records.push(record);
+                }
+                Err(error) => {
+                    let error = ErrorMessage::new(ErrorCode::Protocol, alloc::format!("{error}"));
+                    events.push(ClientEvent::Error(error));
+                    self.resync(out);
+                }
+            }
+        }
+        if let Some(node) = &mut self.node {
+            let head = node
+                .log
+                .mark(Shard::Meta)
+                .map_or_else(Seq::default, |mark| mark.seq);
+            node.log.compact(Shard::Meta, head);
+        }
+        if !records.is_empty() {
+            events.push(ClientEvent::Entries(records));
+        }
+        if is_leadership {
+            events.push(ClientEvent::LeadershipChanged);
+        }
+        self.retry(out);
+    }
+
+    /// Acts on a metalog entry. Returns whether leases came or went.
+    fn take_meta(&mut self, op: &MetaOp, out: &mut Vec<ClientMessage>) -> bool {
+        let Some(node) = &mut self.node else {
+            return false;
+        };
+        let me = node.attachment();
+        match op {
+            MetaOp::LeaseGrant { shard, to, .. } => {
+                if *to == me
+                    && let Shard::Buffer(id) = shard
+                {
+                    node.touched.insert(*id);
+                }
+                let head = node
+                    .log
+                    .mark(*shard)
+                    .map_or_else(Seq::default, |mark| mark.seq);
+                if *to == me
+                    && node
+                        .state
+                        .meta()
+                        .lease(*shard)
+                        .is_some_and(|l| l.epoch.raw() > 1)
+                {
+                    self.shipped.insert(*shard, head);
+                    self.acked.insert(*shard, head);
+                }
+                true
+            }
+            MetaOp::LeaseRequest { shard, by } if *by != me && node.leads(*shard) => {
+                self.flush(out);
+                let node = self.node.as_mut().expect("it was there");
+                if let Some(seq) = node.release_lease(*shard) {
+                    out.push(ClientMessage::LeaseRelease { shard: *shard, seq });
+                }
+                true
+            }
+            MetaOp::LeaseReclaim { shard, head, .. } => {
+                self.take_reclaim(*shard, *head, out);
+                true
+            }
+            MetaOp::Detach(id) => {
+                // A refusal means that another party leads the buffer and forgets in it.
+                let _ = node.forget(*id).is_ok();
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// A shard went to the daemon at `head`: entries of ours behind it were not accepted.
+    fn take_reclaim(&mut self, shard: Shard, head: Seq, out: &mut Vec<ClientMessage>) {
+        let Some(node) = &self.node else { return };
+        let me = node.attachment();
+        let is_lost = node
+            .log
+            .after(shard, head)
+            .any(|record| record.entry.attachment == me);
+        if !is_lost {
+            return;
+        }
+        if let Shard::Buffer(id) = shard {
+            self.tails.extend(tail_of(node, id, head, true));
+        }
+        self.resync(out);
+    }
+
+    fn resync(&mut self, out: &mut Vec<ClientMessage>) {
+        if !self.is_resyncing {
+            self.is_resyncing = true;
+            out.push(ClientMessage::Resync);
+        }
+    }
+
+    fn take_ack(&mut self, shard: Shard, seq: Seq) {
+        let Some(node) = &mut self.node else { return };
+        let acked = self.acked.entry(shard).or_default();
+        *acked = (*acked).max(seq);
+        node.log.compact(shard, *acked);
+    }
+
+    fn take_error(
+        &mut self,
+        error: ErrorMessage,
+        shards: &[Shard],
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let is_append = !shards.is_empty();
+        match error.code {
+            // The reclaim came before this on the same stream; what we still lead goes again.
+            ErrorCode::Fenced | ErrorCode::NotLeader if is_append => self.ship_again(shards, out),
+            ErrorCode::WrongSeq | ErrorCode::BadOp | ErrorCode::NotFound if is_append => {
+                self.resync(out);
+            }
+            _ => {}
+        }
+        if !is_append || error.code == ErrorCode::BadOp {
+            events.push(ClientEvent::Error(error));
+        }
+    }
+
+    fn ship_again(&mut self, shards: &[Shard], out: &mut Vec<ClientMessage>) {
+        for shard in shards {
+            let acked = self.acked_of(*shard);
+            let Some(node) = &mut self.node else { return };
+            if node.leads(*shard) {
+                node.unshipped.insert(*shard);
+                self.shipped.insert(*shard, acked);
+            }
+        }
+        self.flush(out);
+    }
+
+    fn decide(
+        &mut self,
+        proposal: &Proposal,
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let (author, id) = (proposal.author, proposal.id);
+        let is_ready = !self.is_resyncing;
+        let Some(node) = self.node.as_mut().filter(|_| is_ready) else {
+            let outcome = Err(Refusal::Retry(String::from("the leader is changing")));
+            return out.push(ClientMessage::Decided {
+                author,
+                id,
+                outcome,
+            });
+        };
+        let (outcome, after) = node.decide(proposal);
+        self.flush(out);
+        out.push(ClientMessage::Decided {
+            author,
+            id,
+            outcome,
+        });
+        events.extend(after.into_iter().map(ClientEvent::FollowUp));
+    }
+
+    fn take_outcome(
+        &mut self,
+        id: ProposalId,
+        outcome: Outcome,
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let Some(mut tail) = self.proposed.remove(&id) else {
+            return events.push(ClientEvent::Decided { id, outcome });
+        };
+        match outcome {
+            Ok(_) => {
+                let place = if tail.is_conflict {
+                    "+Recovered"
+                } else {
+                    "the buffer"
+                };
+                let words = alloc::format!(
+                    "text typed in {} before another UI took over is in {place}",
+                    tail.name
+                );
+                events.push(ClientEvent::Recovered(words));
+            }
+            Err(Refusal::Retry(_)) => self.tails.push(tail),
+            Err(_) => {
+                tail.is_conflict = true;
+                self.tails.push(tail);
+                self.retry(out);
+            }
+        }
+    }
+
+    /// Proposes the tails that wait.
+    pub fn retry(&mut self, out: &mut Vec<ClientMessage>) {
+        if self.is_resyncing || self.node.is_none() {
+            return;
+        }
+        for mut tail in core::mem::take(&mut self.tails) {
+            let change = match tail.edit.clone().filter(|_| !tail.is_conflict) {
+                Some((base, splices)) => Change::Edit {
+                    buffer: tail.buffer,
+                    base,
+                    splices,
+                },
+                None => {
+                    tail.is_conflict = true;
+                    let directory = tail.name.rfind('/').map_or("", |at| &tail.name[..=at]);
+                    let name = alloc::format!("{directory}+Recovered");
+                    let text =
+                        alloc::format!("typed in {} and overtaken:\n{}\n", tail.name, tail.text);
+                    Change::Append { name, text }
+                }
+            };
+            if let Some((id, message)) = self.propose(vec![change]) {
+                self.proposed.insert(id, tail);
+                out.push(message);
+            }
+        }
+    }
+
+    /// Returns whether typed text is still on its way to a new leader.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        !self.tails.is_empty() || !self.proposed.is_empty()
+    }
+}
+
+/// Returns the seq before the first own entry of a shard: a shard that the node made begins at 0.
+fn first_of(node: &Node, shard: Shard) -> Seq {
+    Seq::new(node.log.floor(shard).map_or(0, |floor| floor.raw() - 1))
+}
+
+fn epoch_of(node: &Node, shard: Shard) -> crate::ids::Epoch {
+    node.log().lease(shard).unwrap_or_default().epoch
+}
+
+/// Appends a record of the old node to the fresh one, byte for byte.
+fn again(fresh: &mut Node, record: &Arc<Record>) -> bool {
+    let is_followed = matches!(fresh.follow(record.shard, &record.bytes), Ok(Some(_)));
+    if is_followed {
+        fresh.unshipped.insert(record.shard);
+    }
+    is_followed
+}
+
+/// Returns what an old node typed into a buffer behind `accepted`.
+fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<Tail> {
+    let buffer = node.state.buffer(id)?;
+    if buffer.kind() == BufferKind::Tag {
+        return None;
+    }
+    let name = String::from(buffer.name());
+    let edit = node.tail_since(id, accepted).filter(|_| is_known);
+    let text = match &edit {
+        Some((_, splices)) if splices.is_empty() => return None,
+        Some((_, splices)) => splices.iter().map(|splice| splice.text.as_str()).collect(),
+        None => buffer.text().slice(crate::text::Span::new(0, u64::MAX)),
+    };
+    Some(Tail {
+        buffer: id,
+        name,
+        edit,
+        text,
+        is_conflict: false,
+    })
+}
+
+/// Returns a node's own figures, per shard.
+#[must_use]
+pub fn hashes_of(node: &Node) -> Vec<ShardHash> {
+    node.log()
+        .marks()
+        .into_iter()
+        .map(|mark| ShardHash {
+            shard: mark.shard,
+            seq: mark.seq,
+            chain: mark.chain,
+            state: node.state().shard_hash(mark.shard),
+        })
+        .collect()
+}
+
+/// Returns the hello of a UI.
+#[must_use]
+pub const fn ui_hello(
+    session: SessionName,
+    name: String,
+    takeover: crate::message::Takeover,
+) -> Hello {
+    Hello {
+        session,
+        kind: AttachmentKind::Ui,
+        name,
+        takeover,
+        is_follower: true,
+        resume: None,
+    }
+}
+
+/// Returns the query of a party's hashes.
+#[must_use]
+pub const fn hash_query(request: RequestId, of: Option<AttachmentId>) -> ClientMessage {
+    ClientMessage::Query {
+        request,
+        session: None,
+        query: Query::Hash(of),
+    }
+}

@@ -1,0 +1,486 @@
+//! Deciding on proposals: a leader accepts a proposal whole or refuses it whole.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::recent::CarryError;
+use super::windows::Placement;
+use super::{Node, NodeError};
+use crate::buffer::Buffer;
+use crate::edit::{self, Splice};
+use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
+use crate::ids::{AttachmentId, BufferId, Shard, Version, ViewId, WindowId};
+use crate::limits;
+use crate::proposal::{Change, Landed, Outcome, Proposal, Refusal};
+
+/// What the names of attachments begin with that are the user's own commands, not tools.
+pub const COMMAND_PREFIX: &str = "apex ";
+
+/// What a leader does after a proposal's edits landed, outside the logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FollowUp {
+    /// Put a buffer's version, as the proposal of a tool.
+    Put {
+        /// Which buffer.
+        buffer: BufferId,
+        /// Which version.
+        version: Version,
+        /// Whether it counts as the user's Put or as a tool's.
+        cause: SaveCause,
+    },
+    /// Read a buffer's file again.
+    Get(BufferId),
+    /// Open a file and show it at an address.
+    Open {
+        /// An absolute path.
+        path: String,
+        /// A line number, `#n` or nothing.
+        address: String,
+    },
+    /// Look a text up in a window.
+    Look {
+        /// Where.
+        window: WindowId,
+        /// What.
+        text: String,
+    },
+}
+
+/// The edits of one buffer in a proposal, composed and carried to the newest version.
+struct Planned {
+    base: Version,
+    splices: Vec<Splice>,
+}
+
+impl Node {
+    /// Decides on a proposal for shards that this node leads: all its edits land as one undo
+    /// group, or nothing does. Returns the outcome and what to do afterwards.
+    ///
+    /// A proposal that was accepted before is not applied again.
+    pub fn decide(&mut self, proposal: &Proposal) -> (Outcome, Vec<FollowUp>) {
+        if let Some(landed) = self.accepted_before(proposal) {
+            return (Ok(landed), Vec::new());
+        }
+        let before = self.state.clone();
+        self.origin = Some(proposal.origin());
+        self.done = Some(Vec::new());
+        let decided = self.carry_out(proposal);
+        self.origin = None;
+        let done = self.done.take().unwrap_or_default();
+        match decided {
+            Ok((landed, after)) => (Ok(landed), after),
+            Err(refusal) => {
+                self.take_back(before, &done);
+                (Err(refusal), Vec::new())
+            }
+        }
+    }
+
+    fn accepted_before(&self, proposal: &Proposal) -> Option<Vec<Landed>> {
+        let is_accepted = |id: BufferId| {
+            self.state
+                .buffer(id)?
+                .accepted(proposal.author)
+                .filter(|known| *known >= proposal.id)
+        };
+        let edited = proposal.changes.iter().filter_map(|change| match change {
+            Change::Edit { buffer, .. } => Some(*buffer),
+            _ => None,
+        });
+        edited.clone().find(|id| is_accepted(*id).is_some())?;
+        Some(
+            proposal
+                .changes
+                .iter()
+                .map(|change| self.landed(change.buffer(), None))
+                .collect(),
+        )
+    }
+
+    fn landed(&self, buffer: Option<BufferId>, window: Option<WindowId>) -> Landed {
+        let version = buffer
+            .and_then(|id| self.state.buffer(id))
+            .map(Buffer::version);
+        Landed {
+            buffer,
+            version: version.unwrap_or_default(),
+            window,
+            refusal: None,
+        }
+    }
+
+    fn carry_out(&mut self, proposal: &Proposal) -> Result<(Vec<Landed>, Vec<FollowUp>), Refusal> {
+        if proposal.changes.len() > limits::CHANGE_COUNT_MAX {
+            let most = limits::CHANGE_COUNT_MAX;
+            return Err(Refusal::Refused(alloc::format!("more than {most} changes")));
+        }
+        let versions = self.versions_before(proposal);
+        self.land_edits(proposal)?;
+        let mut landed = Vec::new();
+        let mut after = Vec::new();
+        // What closes a window cannot be taken back, so it comes last.
+        let (closing, staying): (Vec<_>, Vec<_>) =
+            (0..proposal.changes.len()).partition(|i| is_closing(&proposal.changes[*i]));
+        landed.resize(proposal.changes.len(), Landed::default());
+        for i in &closing {
+            self.check_close(&proposal.changes[*i])?;
+        }
+        for i in staying.into_iter().chain(closing) {
+            landed[i] = self.land(proposal.author, &proposal.changes[i], &versions, &mut after)?;
+        }
+        self.refresh_tags().map_err(refused)?;
+        Ok((landed, after))
+    }
+
+    fn versions_before(&self, proposal: &Proposal) -> BTreeMap<BufferId, Version> {
+        let buffers = proposal.changes.iter().filter_map(Change::buffer);
+        buffers
+            .filter_map(|id| Some((id, self.state.buffer(id)?.version())))
+            .collect()
+    }
+
+    /// Composes the edits of each buffer, carries them forward and appends them as one group.
+    fn land_edits(&mut self, proposal: &Proposal) -> Result<(), Refusal> {
+        let mut planned: BTreeMap<BufferId, Planned> = BTreeMap::new();
+        for change in &proposal.changes {
+            let Change::Edit {
+                buffer,
+                base,
+                splices,
+            } = change
+            else {
+                continue;
+            };
+            edit::check(splices, u64::MAX)
+                .map_err(|error| Refusal::OutOfRange(error.to_string()))?;
+            match planned.get_mut(buffer) {
+                Some(plan) if plan.base == *base => {
+                    plan.splices = edit::compose(&plan.splices, splices);
+                }
+                Some(_) => return Err(self.stale(*buffer)),
+                None => {
+                    let plan = Planned {
+                        base: *base,
+                        splices: splices.clone(),
+                    };
+                    planned.insert(*buffer, plan);
+                }
+            }
+        }
+        let group = self.new_group();
+        for (id, plan) in planned {
+            let splices = self.carried(id, &plan)?;
+            if splices.is_empty() {
+                continue;
+            }
+            let kind = self.state.buffer(id).map(Buffer::kind);
+            let group = (kind == Some(BufferKind::File)).then_some(group);
+            let op = BufferOp::Edit {
+                splices,
+                group,
+                dot: None,
+            };
+            self.append_buffer(id, op).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    fn carried(&self, id: BufferId, plan: &Planned) -> Result<Vec<Splice>, Refusal> {
+        let buffer = self.state.buffer(id).ok_or_else(|| missing_buffer(id))?;
+        self.carry(id, plan.base, &plan.splices)
+            .map_err(|error| match error {
+                CarryError::Stale => self.stale(id),
+                CarryError::Conflict(overlap) => Refusal::Conflict {
+                    buffer: id,
+                    version: buffer.version(),
+                    at: overlap.at,
+                },
+            })
+    }
+
+    fn stale(&self, id: BufferId) -> Refusal {
+        let version = self
+            .state
+            .buffer(id)
+            .map(Buffer::version)
+            .unwrap_or_default();
+        Refusal::Stale {
+            buffer: id,
+            version,
+        }
+    }
+
+    /// Carries out one change; edits have landed before.
+    fn land(
+        &mut self,
+        author: AttachmentId,
+        change: &Change,
+        versions: &BTreeMap<BufferId, Version>,
+        after: &mut Vec<FollowUp>,
+    ) -> Result<Landed, Refusal> {
+        match change {
+            Change::Edit { buffer, .. } => Ok(self.landed(Some(*buffer), None)),
+            Change::Select { view, at } => {
+                self.select(*view, *at).map_err(refused)?;
+                Ok(self.landed(self.state.buffer_of(*view), view.window()))
+            }
+            Change::Show { buffer, address } => self.show(*buffer, address),
+            Change::Annotate {
+                buffer,
+                base,
+                layer,
+                spans,
+            } => self.annotate(author, *buffer, (*base, layer), spans),
+            Change::Board { name, text, column } => {
+                let placement = column.map_or(Placement::LastColumn, Placement::Column);
+                self.board(name, text, placement)
+            }
+            Change::Append { name, text } => {
+                let (buffer, window) = self.append_scratch(name, text).map_err(refused)?;
+                Ok(self.landed(Some(buffer), Some(window)))
+            }
+            Change::TagSegment { window, name, text } => {
+                let key = alloc::format!("segment.{author}.{name}");
+                let value = (!text.is_empty()).then(|| text.clone());
+                let op = crate::entry::WindowOp::Setting { key, value };
+                self.append_window(*window, op).map_err(refused)?;
+                Ok(self.landed(None, Some(*window)))
+            }
+            Change::Close(window) => self.close(*window),
+            Change::Saved { buffer, saved } => {
+                self.append_buffer(*buffer, BufferOp::Saved(saved.clone()))
+                    .map_err(refused)?;
+                Ok(self.landed(Some(*buffer), None))
+            }
+            Change::Name { buffer, name } => {
+                let group = Some(self.new_group());
+                let op = BufferOp::Name {
+                    name: name.clone(),
+                    group,
+                };
+                self.append_buffer(*buffer, op).map_err(refused)?;
+                Ok(self.landed(Some(*buffer), None))
+            }
+            Change::Put { .. }
+            | Change::GetIfClean(_)
+            | Change::Open { .. }
+            | Change::Look { .. } => self.follow_up(author, change, versions, after),
+        }
+    }
+
+    /// Notes what the host is asked for; it does not undo the edits when it cannot be done.
+    fn follow_up(
+        &self,
+        author: AttachmentId,
+        change: &Change,
+        versions: &BTreeMap<BufferId, Version>,
+        after: &mut Vec<FollowUp>,
+    ) -> Result<Landed, Refusal> {
+        let mut landed = self.landed(change.buffer(), None);
+        match change {
+            Change::Put { buffer, version } => {
+                let target = self
+                    .state
+                    .buffer(*buffer)
+                    .ok_or_else(|| missing_buffer(*buffer))?;
+                if versions.get(buffer) == Some(version) {
+                    let (buffer, version, cause) =
+                        (*buffer, target.version(), self.cause_of(author));
+                    after.push(FollowUp::Put {
+                        buffer,
+                        version,
+                        cause,
+                    });
+                } else {
+                    landed.refusal = Some(self.stale(*buffer));
+                }
+            }
+            Change::GetIfClean(buffer) => {
+                let target = self
+                    .state
+                    .buffer(*buffer)
+                    .ok_or_else(|| missing_buffer(*buffer))?;
+                if target.is_modified() {
+                    landed.refusal = Some(Refusal::Refused(String::from("the buffer is modified")));
+                } else {
+                    after.push(FollowUp::Get(*buffer));
+                }
+            }
+            Change::Open { path, address } => {
+                let (path, address) = (path.clone(), address.clone());
+                after.push(FollowUp::Open { path, address });
+            }
+            Change::Look { window, text } => {
+                after.push(FollowUp::Look {
+                    window: *window,
+                    text: text.clone(),
+                });
+            }
+            _ => {}
+        }
+        Ok(landed)
+    }
+
+    /// Returns why a put of an author is: of a tool, or of the user's own command.
+    fn cause_of(&self, author: AttachmentId) -> SaveCause {
+        let name = self
+            .state
+            .meta()
+            .attachments
+            .get(&author)
+            .map(|party| party.name.as_str());
+        if name.is_some_and(|name| name.starts_with(COMMAND_PREFIX)) {
+            SaveCause::Put
+        } else {
+            SaveCause::Tool
+        }
+    }
+
+    /// Shows a buffer at an address, in a new window if it has none.
+    ///
+    /// # Errors
+    /// No such buffer, or not led by this node.
+    pub fn show(&mut self, buffer: BufferId, address: &str) -> Result<Landed, Refusal> {
+        let window = match self.window_of_buffer(buffer) {
+            Some(window) => window,
+            None => self
+                .new_window(buffer, Placement::Active)
+                .map_err(refused)?,
+        };
+        let view = ViewId::Body(window);
+        let text = self
+            .state
+            .buffer(buffer)
+            .map(|buffer| buffer.text().clone());
+        let span = text.and_then(|text| crate::address::resolve(&text, address));
+        if let Some(span) = span {
+            self.select(view, span).map_err(refused)?;
+        }
+        self.focus(Some(view)).map_err(refused)?;
+        let mut landed = self.landed(Some(buffer), Some(window));
+        if span.is_none() && !address.is_empty() {
+            landed.refusal = Some(Refusal::OutOfRange(alloc::format!("address {address}")));
+        }
+        Ok(landed)
+    }
+
+    fn annotate(
+        &mut self,
+        author: AttachmentId,
+        id: BufferId,
+        (base, layer): (Version, &str),
+        spans: &[Annotation],
+    ) -> Result<Landed, Refusal> {
+        let changes = self.changes_since(id, base).ok_or_else(|| self.stale(id))?;
+        let mut carried = spans.to_vec();
+        for splices in changes {
+            for annotation in &mut carried {
+                annotation.at = edit::map_span(splices, annotation.at);
+            }
+        }
+        let op = BufferOp::Annotate {
+            owner: author,
+            layer: layer.into(),
+            spans: carried,
+        };
+        self.append_buffer(id, op).map_err(refused)?;
+        Ok(self.landed(Some(id), None))
+    }
+
+    fn board(&mut self, name: &str, text: &str, placement: Placement) -> Result<Landed, Refusal> {
+        let (id, window) = self.scratch_window(name, placement).map_err(refused)?;
+        let old = self
+            .state
+            .buffer(id)
+            .map(|buffer| buffer.text().clone())
+            .unwrap_or_default();
+        if let Some(splice) = edit::difference(&old, &text.into()) {
+            let op = BufferOp::Edit {
+                splices: vec![splice],
+                group: None,
+                dot: None,
+            };
+            self.append_buffer(id, op).map_err(refused)?;
+        }
+        Ok(self.landed(Some(id), Some(window)))
+    }
+
+    /// Checks that a window can be closed without taking anything back.
+    fn check_close(&self, change: &Change) -> Result<(), Refusal> {
+        let Change::Close(window) = change else {
+            return Ok(());
+        };
+        let known = self.state.window(*window);
+        let tag = known
+            .ok_or_else(|| Refusal::NotFound(alloc::format!("window {window}")))?
+            .tag;
+        let body = self.state.buffer_of(ViewId::Body(*window));
+        let is_shared = body.is_some_and(|body| self.state.windows_of(body).nth(1).is_some());
+        let is_modified = body
+            .and_then(|body| self.state.buffer(body))
+            .is_some_and(Buffer::is_modified);
+        if is_modified && !is_shared {
+            return Err(Refusal::Refused(String::from(
+                "the window's buffer is modified",
+            )));
+        }
+        let shards = [Shard::Layout, Shard::Window(*window), Shard::Buffer(tag)];
+        let is_led = |shard: &Shard| self.leads(*shard);
+        if !shards.iter().all(is_led) || body.is_some_and(|id| !self.leads(Shard::Buffer(id))) {
+            return Err(Refusal::Retry(String::from("the leader is changing")));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, window: WindowId) -> Result<Landed, Refusal> {
+        let body = self.state.buffer_of(ViewId::Body(window));
+        self.close_window(window).map_err(refused)?;
+        Ok(self.landed(body, None))
+    }
+
+    /// Drops what an attachment that left owned in the buffers that this node leads.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn forget(&mut self, attachment: AttachmentId) -> Result<(), NodeError> {
+        let owned: Vec<BufferId> = self
+            .state
+            .buffers()
+            .filter(|(_, buffer)| buffer.is_owned_by(attachment))
+            .map(|(id, _)| id)
+            .filter(|id| self.leads(Shard::Buffer(*id)))
+            .collect();
+        for id in owned {
+            self.append_buffer(id, BufferOp::Forget(attachment))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_closing(change: &Change) -> bool {
+    matches!(change, Change::Close(_))
+}
+
+fn missing_buffer(id: BufferId) -> Refusal {
+    Refusal::NotFound(alloc::format!("buffer {id}"))
+}
+
+/// Turns what a node refused into what the author is told.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is the argument of map_err"
+)]
+fn refused(error: NodeError) -> Refusal {
+    match error {
+        NodeError::Missing(what) => Refusal::NotFound(what.into()),
+        NodeError::Log(crate::log::LogError::NotLeader { .. }) => {
+            Refusal::Retry(String::from("the leader is changing"))
+        }
+        NodeError::Apply(_, crate::state::ApplyError::Op(error)) => {
+            Refusal::OutOfRange(error.to_string())
+        }
+        other => Refusal::Refused(other.to_string()),
+    }
+}

@@ -1,0 +1,250 @@
+//! Editing as a leader does it: typing, replacing, selecting, undoing over many buffers.
+
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Node, NodeError};
+use crate::buffer::View;
+use crate::edit::Splice;
+use crate::entry::{BufferKind, BufferOp, Dot};
+use crate::ids::{BufferId, GroupId, Shard, ViewId};
+use crate::text::Span;
+
+/// What an Undo or Redo did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Buffers in which the group was taken back or brought again.
+    pub buffers: Vec<BufferId>,
+    /// Names of buffers that could not follow: changed since, or led by another party.
+    pub diverged: Vec<String>,
+}
+
+impl Node {
+    /// Returns the buffer that a view shows.
+    ///
+    /// # Errors
+    /// No such view.
+    pub fn buffer_of(&self, view: ViewId) -> Result<BufferId, NodeError> {
+        self.state
+            .buffer_of(view)
+            .ok_or(NodeError::Missing("the view"))
+    }
+
+    /// Returns a view's selection and origin; at the start for a view that was not added.
+    ///
+    /// # Errors
+    /// No such view.
+    pub fn view(&self, view: ViewId) -> Result<View, NodeError> {
+        let id = self.buffer_of(view)?;
+        let buffer = self
+            .state
+            .buffer(id)
+            .ok_or(NodeError::Missing("the buffer"))?;
+        Ok(buffer.view(view).unwrap_or_default())
+    }
+
+    /// Replaces a span of a view's text and selects `dot` in it afterwards.
+    ///
+    /// Tags are not part of undo; in them `group` is ignored.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn replace(
+        &mut self,
+        view: ViewId,
+        splice: Splice,
+        dot: Span,
+        group: GroupId,
+    ) -> Result<(), NodeError> {
+        let id = self.buffer_of(view)?;
+        let buffer = self
+            .state
+            .buffer(id)
+            .ok_or(NodeError::Missing("the buffer"))?;
+        let group = (buffer.kind() != BufferKind::Tag).then_some(group);
+        let dot = buffer.view(view).map(|_| Dot { view, at: dot });
+        self.append_buffer(
+            id,
+            BufferOp::Edit {
+                splices: vec![splice],
+                group,
+                dot,
+            },
+        )?;
+        self.note_rename(view);
+        Ok(())
+    }
+
+    /// Replaces a view's selection by typed text and puts the cursor behind it.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn type_text(&mut self, view: ViewId, text: &str, group: GroupId) -> Result<(), NodeError> {
+        let at = self.view(view)?.dot;
+        let splice = Splice::new(at, text);
+        let end = at.q0 + splice.count();
+        self.replace(view, splice, Span::at(end), group)
+    }
+
+    /// Replaces a view's selection by text that stays selected, as Paste does.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn paste(&mut self, view: ViewId, text: &str, group: GroupId) -> Result<(), NodeError> {
+        let at = self.view(view)?.dot;
+        let splice = Splice::new(at, text);
+        let dot = Span::new(at.q0, at.q0 + splice.count());
+        self.replace(view, splice, dot, group)
+    }
+
+    /// Deletes a span of a view's text.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn delete(&mut self, view: ViewId, span: Span, group: GroupId) -> Result<(), NodeError> {
+        if span.is_empty() {
+            return Ok(());
+        }
+        self.replace(view, Splice::new(span, ""), Span::at(span.q0), group)
+    }
+
+    /// Sets a view's selection, clamped to the text. Nothing is appended when it is so already.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn select(&mut self, view: ViewId, span: Span) -> Result<(), NodeError> {
+        let id = self.buffer_of(view)?;
+        let buffer = self
+            .state
+            .buffer(id)
+            .ok_or(NodeError::Missing("the buffer"))?;
+        let at = span.clamped(buffer.text().len());
+        if buffer.view(view).is_some_and(|view| view.dot == at) {
+            return Ok(());
+        }
+        self.append_buffer(id, BufferOp::Select(Dot { view, at }))?;
+        Ok(())
+    }
+
+    /// Sets where a view's first visible line begins, clamped to the text.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn set_origin(&mut self, view: ViewId, at: u64) -> Result<(), NodeError> {
+        let id = self.buffer_of(view)?;
+        let buffer = self
+            .state
+            .buffer(id)
+            .ok_or(NodeError::Missing("the buffer"))?;
+        let at = at.min(buffer.text().len());
+        if buffer.view(view).is_some_and(|view| view.origin == at) {
+            return Ok(());
+        }
+        self.append_buffer(id, BufferOp::Origin { view, at })?;
+        Ok(())
+    }
+
+    /// Returns the selected text of a view.
+    ///
+    /// # Errors
+    /// No such view.
+    pub fn selected(&self, view: ViewId) -> Result<String, NodeError> {
+        let id = self.buffer_of(view)?;
+        let buffer = self
+            .state
+            .buffer(id)
+            .ok_or(NodeError::Missing("the buffer"))?;
+        Ok(buffer
+            .view(view)
+            .map_or_else(String::new, |view| buffer.text().slice(view.dot)))
+    }
+
+    /// Undoes the latest group of a view's buffer, in every buffer in which it is the latest.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn undo(&mut self, view: ViewId) -> Result<Undone, NodeError> {
+        self.step(view, true)
+    }
+
+    /// Redoes the group undone last in a view's buffer, in every buffer in which it is the last.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn redo(&mut self, view: ViewId) -> Result<Undone, NodeError> {
+        self.step(view, false)
+    }
+
+    fn step(&mut self, view: ViewId, is_undo: bool) -> Result<Undone, NodeError> {
+        let id = self.buffer_of(view)?;
+        let top = |node: &Self, id: BufferId| {
+            let buffer = node.state.buffer(id)?;
+            if is_undo {
+                buffer.undo_group()
+            } else {
+                buffer.redo_group()
+            }
+        };
+        let Some(group) = top(self, id) else {
+            return Ok(Undone::default());
+        };
+        let mut undone = Undone::default();
+        let members: Vec<BufferId> = self
+            .state
+            .buffers()
+            .map(|(id, _)| id)
+            .filter(|id| top(self, *id) == Some(group))
+            .collect();
+        for member in members {
+            if !self.leads(Shard::Buffer(member)) {
+                let name = self
+                    .state
+                    .buffer(member)
+                    .map(|buffer| buffer.name().to_string());
+                undone.diverged.extend(name);
+                continue;
+            }
+            let view = self.view_to_move(member, view);
+            let op = if is_undo {
+                BufferOp::Undo { group, view }
+            } else {
+                BufferOp::Redo { group, view }
+            };
+            self.append_buffer(member, op)?;
+            undone.buffers.push(member);
+        }
+        Ok(undone)
+    }
+
+    /// Returns the view whose selection goes to what undo touched: the asking one in its own
+    /// buffer, else the first body view.
+    fn view_to_move(&self, buffer: BufferId, asking: ViewId) -> Option<ViewId> {
+        let buffer = self.state.buffer(buffer)?;
+        if buffer.view(asking).is_some() {
+            return Some(asking);
+        }
+        buffer
+            .views()
+            .map(|(view, _)| view)
+            .find(|view| matches!(view, ViewId::Body(_)))
+    }
+
+    /// Sets a setting of a buffer.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn set_buffer(
+        &mut self,
+        id: BufferId,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<(), NodeError> {
+        let op = BufferOp::Setting {
+            key: key.into(),
+            value: value.map(String::from),
+        };
+        self.append_buffer(id, op)?;
+        Ok(())
+    }
+}

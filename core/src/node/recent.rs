@@ -1,0 +1,213 @@
+//! Recent changes of each buffer, so that edits of an older version are carried forward.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::buffer::Effect;
+use crate::edit::{self, Overlap, Splice};
+use crate::entry::{BufferOp, Op};
+use crate::ids::{BufferId, Seq, Shard, Version};
+use crate::limits;
+use crate::log::Record;
+
+/// What made one version of the next.
+#[derive(Clone, Debug)]
+enum Change {
+    /// The splices of an entry.
+    Entry(Arc<Record>),
+    /// Splices that no entry holds: of an undo.
+    Splices(Vec<Splice>),
+}
+
+impl Change {
+    fn splices(&self) -> &[Splice] {
+        match self {
+            Self::Splices(splices) => splices,
+            Self::Entry(record) => match &record.entry.op {
+                Op::Buffer(BufferOp::Edit { splices, .. }) => splices,
+                _ => &[],
+            },
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Entry(record) => record.bytes.0.len(),
+            Self::Splices(splices) => splices.iter().map(|splice| 32 + splice.text.len()).sum(),
+        }
+    }
+}
+
+/// The changes of one buffer since `floor`, bounded in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Recent {
+    floor: Version,
+    /// Highest seq of a change that was dropped.
+    dropped: Seq,
+    changes: VecDeque<(Seq, Change)>,
+    len: usize,
+}
+
+impl Recent {
+    fn restart(&mut self, version: Version) {
+        *self = Self {
+            floor: version,
+            ..Self::default()
+        };
+    }
+
+    /// Returns whether every change of entries after `after` is still here.
+    fn is_whole_after(&self, after: Seq) -> bool {
+        self.dropped <= after
+    }
+
+    fn push(&mut self, seq: Seq, change: Change) {
+        self.len += change.len();
+        self.changes.push_back((seq, change));
+        while self.len > limits::RECENT_LEN_MAX
+            && let Some((seq, old)) = self.changes.pop_front()
+        {
+            self.len -= old.len();
+            self.dropped = seq;
+            self.floor = self.floor.next();
+        }
+    }
+}
+
+/// Why an edit cannot be carried to the newest version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarryError {
+    /// The base is not kept any more, or does not exist yet.
+    Stale,
+    /// It overlaps a later change.
+    Conflict(Overlap),
+}
+
+impl Node {
+    /// Keeps what a record did to a text, and which tags it concerns.
+    pub(super) fn note(&mut self, record: &Arc<Record>, effect: Effect) {
+        let Op::Buffer(op) = &record.entry.op else {
+            return;
+        };
+        let Shard::Buffer(id) = record.shard else {
+            return;
+        };
+        let seq = record.entry.seq;
+        if !matches!(op, BufferOp::Select(_) | BufferOp::Origin { .. }) {
+            self.touched.insert(id);
+        }
+        match effect {
+            Effect::None => {}
+            Effect::Edited => self.remember(id, seq, 1, Change::Entry(record.clone())),
+            Effect::Loaded(_) => {
+                let version = self
+                    .state
+                    .buffer(id)
+                    .map_or(Version::default(), |b| b.version());
+                let recent = self.recent.entry(id).or_default();
+                recent.restart(version);
+                recent.dropped = seq;
+            }
+            Effect::Steps(steps) => {
+                let mut left = steps.len() as u64;
+                for splices in steps {
+                    self.remember(id, seq, left, Change::Splices(splices));
+                    left -= 1;
+                }
+            }
+        }
+    }
+
+    /// Remembers one change; `left` counts it and those of the same entry that follow.
+    fn remember(&mut self, id: BufferId, seq: Seq, left: u64, change: Change) {
+        let Some(buffer) = self.state.buffer(id) else {
+            return;
+        };
+        let before = Version::new(buffer.version().raw() - left);
+        let recent = self.recent.entry(id).or_insert_with(|| Recent {
+            floor: before,
+            ..Recent::default()
+        });
+        recent.push(seq, change);
+    }
+
+    /// Forgets the changes that an entry made: it was taken back.
+    pub(super) fn forget_change(&mut self, id: BufferId, seq: Seq) {
+        let Some(recent) = self.recent.get_mut(&id) else {
+            return;
+        };
+        while recent.changes.back().is_some_and(|(of, _)| *of == seq)
+            && let Some((_, change)) = recent.changes.pop_back()
+        {
+            recent.len -= change.len();
+        }
+    }
+
+    /// Returns what the entries after `after` did to a buffer's text, as one edit of the version
+    /// before them, and that version. None when not all of it is kept.
+    #[must_use]
+    pub fn tail_since(&self, id: BufferId, after: Seq) -> Option<(Version, Vec<Splice>)> {
+        let version = self.state.buffer(id)?.version();
+        let Some(recent) = self.recent.get(&id) else {
+            return Some((version, Vec::new()));
+        };
+        let tail: Vec<&[Splice]> = recent
+            .changes
+            .iter()
+            .filter(|(seq, _)| *seq > after)
+            .map(|(_, change)| change.splices())
+            .collect();
+        if !recent.is_whole_after(after) {
+            return None;
+        }
+        let base = Version::new(version.raw() - tail.len() as u64);
+        Some((
+            base,
+            tail.into_iter()
+                .fold(Vec::new(), |all, next| edit::compose(&all, next)),
+        ))
+    }
+
+    /// Returns the changes that made the newest version of `base`, in order; none when the base is
+    /// not kept or does not exist.
+    #[must_use]
+    pub fn changes_since(&self, id: BufferId, base: Version) -> Option<Vec<&[Splice]>> {
+        let version = self.state.buffer(id)?.version();
+        if base == version {
+            return Some(Vec::new());
+        }
+        let recent = self.recent.get(&id)?;
+        if base < recent.floor || base > version {
+            return None;
+        }
+        let passed = usize::try_from(base.raw() - recent.floor.raw()).ok()?;
+        Some(
+            recent
+                .changes
+                .iter()
+                .skip(passed)
+                .map(|(_, change)| change.splices())
+                .collect(),
+        )
+    }
+
+    /// Carries splices from version `base` to the newest one.
+    ///
+    /// # Errors
+    /// The base is not kept, or a later change overlaps.
+    pub fn carry(
+        &self,
+        id: BufferId,
+        base: Version,
+        splices: &[Splice],
+    ) -> Result<Vec<Splice>, CarryError> {
+        let changes = self.changes_since(id, base).ok_or(CarryError::Stale)?;
+        let mut carried = splices.to_vec();
+        for change in changes {
+            carried = edit::carry(&carried, change).map_err(CarryError::Conflict)?;
+        }
+        Ok(carried)
+    }
+}
