@@ -22,7 +22,9 @@ pub(crate) fn root() -> PathBuf {
 
 /// Where builds go: `target`, unless cargo was told of another place.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let given = given.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+    given.unwrap_or_else(|| root().join("target"))
 }
 
 /// Reads a file as text; the empty text if there is none.
@@ -136,5 +138,64 @@ impl fmt::Display for FileError {
             self.path.display(),
             self.source
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty folder of this test's own.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        remove_folder(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_file_is_written_only_if_that_changes_it() {
+        let folder = folder("write");
+        let file = folder.join("deep/a.wasm");
+        assert!(write_if_changed(&file, b"1").unwrap());
+        assert!(!write_if_changed(&file, b"1").unwrap());
+        assert!(write_if_changed(&file, b"2").unwrap());
+        assert_eq!(fs::read(&file).unwrap(), b"2");
+        assert_eq!(
+            list(&folder.join("deep")).unwrap(),
+            [file],
+            "nothing is left beside it"
+        );
+        remove_folder(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_fingerprint_sees_new_and_changed_files_and_not_what_builds_make() {
+        let folder = folder("print");
+        fs::create_dir_all(folder.join("src")).unwrap();
+        fs::create_dir_all(folder.join("target")).unwrap();
+        fs::write(folder.join("src/a.rs"), "a").unwrap();
+        let first = fingerprint(&[&folder]).unwrap();
+        fs::write(folder.join("target/x"), "x").unwrap();
+        fs::write(folder.join(".a.swp"), "x").unwrap();
+        assert_eq!(fingerprint(&[&folder]).unwrap(), first);
+        fs::write(folder.join("src/a.rs"), "ab").unwrap();
+        let second = fingerprint(&[&folder]).unwrap();
+        assert_ne!(second, first);
+        fs::write(folder.join("src/b.rs"), "").unwrap();
+        assert_ne!(fingerprint(&[&folder]).unwrap(), second);
+        remove_folder(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_missing_file_reads_as_empty_and_a_missing_folder_is_an_error_that_names_it() {
+        let folder = folder("missing");
+        assert_eq!(read_or_empty(&folder.join("a")).unwrap(), "");
+        let error = list(&folder.join("b")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot list ") && error.contains("/b: "),
+            "{error}"
+        );
+        remove_folder(&folder).unwrap();
     }
 }

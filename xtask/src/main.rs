@@ -122,3 +122,20 @@ impl fmt::Display for ChoreError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> String {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        chore(&args).expect_err("these are no chores").to_string()
+    }
+
+    #[test]
+    fn what_is_no_chore_is_told_with_those_that_are() {
+        assert!(words("fly").starts_with("there is no chore `fly`; the chores are\n  run "));
+        assert!(words("test --short").starts_with("`test` takes no `--short`; "));
+        assert!(words("plugins tidy").starts_with("`plugins` takes no `tidy`; "));
+    }
+}

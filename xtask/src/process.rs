@@ -150,3 +150,48 @@ impl fmt::Display for ProcessError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_prints_comes_without_blanks_around_it() {
+        let step = Step::new("sh").words("-c").arg("echo ' a b '");
+        assert_eq!(step.output().unwrap(), "a b");
+    }
+
+    #[test]
+    fn a_failure_names_the_line_and_how_it_ended() {
+        let error = Step::new("sh")
+            .words("-c")
+            .arg("exit 3")
+            .run()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("`sh -c exit 3` failed (exit status: 3)"),
+            "{error}"
+        );
+        let error = Step::new("/no/such/program")
+            .arg("x")
+            .run()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("cannot start `/no/such/program x`: "),
+            "{error}"
+        );
+        assert!(!Step::new("/no/such/program").succeeds());
+        assert!(!Step::new("false").succeeds() && Step::new("true").succeeds());
+    }
+
+    #[test]
+    fn folder_and_environment_are_those_that_were_given() {
+        let step = Step::new("sh")
+            .words("-c")
+            .arg("pwd; echo $A; echo ${HOME-none}");
+        let step = step.folder(Path::new("/")).env("A", "b").unset("HOME");
+        assert_eq!(step.output().unwrap(), "/\nb\nnone");
+    }
+}
