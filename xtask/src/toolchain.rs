@@ -148,7 +148,7 @@ fn add_target(tried: &mut Vec<String>) -> bool {
         Ok(()) if has_target() => return true,
         Ok(()) => tried.push(format!("rustup added {TARGET}, but not to the Rust in use")),
         Err(error) => {
-            say("that did not work here; trying the packages of Debian instead");
+            say("rustup cannot have it here");
             tried.push(error.to_string());
         }
     }
@@ -182,7 +182,7 @@ fn install_packages(tried: &mut Vec<String>) -> bool {
         ));
         return false;
     }
-    say(&format!("installing Debian's Rust for components: {names}"));
+    say(&format!("installing Debian's Rust, which can build components too: {names}"));
     let apt = || Step::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
     let install = || {
         apt()
