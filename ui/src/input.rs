@@ -9,6 +9,8 @@ use crossterm::event::{
 
 use crate::layout::Size;
 
+pub mod decode;
+
 /// A way to go in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
@@ -123,43 +125,93 @@ pub struct Binding {
 }
 
 const fn key(code: KeyCode, action: Action, help: &'static str) -> Binding {
-    Binding { code, modifiers: KeyModifiers::NONE, action, help }
+    Binding {
+        code,
+        modifiers: KeyModifiers::NONE,
+        action,
+        help,
+    }
 }
 
 const fn shift(code: KeyCode, action: Action, help: &'static str) -> Binding {
-    Binding { code, modifiers: KeyModifiers::SHIFT, action, help }
+    Binding {
+        code,
+        modifiers: KeyModifiers::SHIFT,
+        action,
+        help,
+    }
 }
 
 const fn ctrl(code: KeyCode, action: Action, help: &'static str) -> Binding {
-    Binding { code, modifiers: KeyModifiers::CONTROL, action, help }
+    Binding {
+        code,
+        modifiers: KeyModifiers::CONTROL,
+        action,
+        help,
+    }
 }
 
 const fn alt(code: KeyCode, action: Action, help: &'static str) -> Binding {
-    Binding { code, modifiers: KeyModifiers::ALT, action, help }
+    Binding {
+        code,
+        modifiers: KeyModifiers::ALT,
+        action,
+        help,
+    }
 }
 
 const fn ctrl_shift(code: KeyCode, action: Action, help: &'static str) -> Binding {
     let modifiers = KeyModifiers::CONTROL.union(KeyModifiers::SHIFT);
-    Binding { code, modifiers, action, help }
+    Binding {
+        code,
+        modifiers,
+        action,
+        help,
+    }
 }
 
 const fn alt_shift(code: KeyCode, action: Action, help: &'static str) -> Binding {
     let modifiers = KeyModifiers::ALT.union(KeyModifiers::SHIFT);
-    Binding { code, modifiers, action, help }
+    Binding {
+        code,
+        modifiers,
+        action,
+        help,
+    }
 }
 
 /// Every key that does not type. README and Help are made of it; an empty help joins the line
 /// before.
 pub const BINDINGS: &[Binding] = &[
     key(KeyCode::F(1), Action::Help, "show this table"),
-    key(KeyCode::F(2), Action::TakeOver, "take the session over from another UI"),
-    key(KeyCode::F(5), Action::Execute, "execute the selection, or the word at the cursor (B2)"),
+    key(
+        KeyCode::F(2),
+        Action::TakeOver,
+        "take the session over from another UI",
+    ),
+    key(
+        KeyCode::F(5),
+        Action::Execute,
+        "execute the selection, or the word at the cursor (B2)",
+    ),
     alt(KeyCode::Enter, Action::Execute, ""),
     alt(KeyCode::Char('e'), Action::Execute, ""),
-    key(KeyCode::F(6), Action::Look, "look the selection, or the word at the cursor, up (B3)"),
+    key(
+        KeyCode::F(6),
+        Action::Look,
+        "look the selection, or the word at the cursor, up (B3)",
+    ),
     alt(KeyCode::Char('l'), Action::Look, ""),
-    key(KeyCode::F(7), Action::ExecuteWithArgument, "execute with the last selection (2-1)"),
-    ctrl(KeyCode::Char('f'), Action::Find, "search: type, then Enter; again with F6"),
+    key(
+        KeyCode::F(7),
+        Action::ExecuteWithArgument,
+        "execute with the last selection (2-1)",
+    ),
+    ctrl(
+        KeyCode::Char('f'),
+        Action::Find,
+        "search: type, then Enter; again with F6",
+    ),
     ctrl(KeyCode::Char('s'), Action::Command("Put"), "Put"),
     ctrl(KeyCode::Char('z'), Action::Command("Undo"), "Undo"),
     ctrl(KeyCode::Char('y'), Action::Command("Redo"), "Redo"),
@@ -170,36 +222,84 @@ pub const BINDINGS: &[Binding] = &[
     ctrl(KeyCode::Char('q'), Action::Command("Exit"), "Exit"),
     alt(KeyCode::Char('n'), Action::Command("New"), "New window"),
     alt(KeyCode::Char('c'), Action::Command("Newcol"), "New column"),
-    alt(KeyCode::Char('d'), Action::Command("Del"), "Del: close the window"),
-    alt(KeyCode::Char('2'), Action::Command("Zerox"), "Zerox: a second window on the same text"),
+    alt(
+        KeyCode::Char('d'),
+        Action::Command("Del"),
+        "Del: close the window",
+    ),
+    alt(
+        KeyCode::Char('2'),
+        Action::Command("Zerox"),
+        "Zerox: a second window on the same text",
+    ),
     key(KeyCode::F(4), Action::TagOrBody, "between tag and body"),
     alt(KeyCode::Char('t'), Action::TagOrBody, ""),
-    alt(KeyCode::Char('k'), Action::ColumnTag, "to the tag of the column"),
+    alt(
+        KeyCode::Char('k'),
+        Action::ColumnTag,
+        "to the tag of the column",
+    ),
     alt(KeyCode::Char('o'), Action::TopRow, "to the top row"),
-    alt(KeyCode::Up, Action::Focus(Direction::Up), "to another window, another column"),
+    alt(
+        KeyCode::Up,
+        Action::Focus(Direction::Up),
+        "to another window, another column",
+    ),
     alt(KeyCode::Down, Action::Focus(Direction::Down), ""),
     alt(KeyCode::Left, Action::Focus(Direction::Left), ""),
     alt(KeyCode::Right, Action::Focus(Direction::Right), ""),
-    alt_shift(KeyCode::Up, Action::MoveWindow(Direction::Up), "move the window"),
+    alt_shift(
+        KeyCode::Up,
+        Action::MoveWindow(Direction::Up),
+        "move the window",
+    ),
     alt_shift(KeyCode::Down, Action::MoveWindow(Direction::Down), ""),
     alt_shift(KeyCode::Left, Action::MoveWindow(Direction::Left), ""),
     alt_shift(KeyCode::Right, Action::MoveWindow(Direction::Right), ""),
-    alt(KeyCode::Char('g'), Action::Grow(Button::First), "a larger window (box with B1)"),
-    alt(KeyCode::Char('m'), Action::Grow(Button::Second), "the largest window (box with B2)"),
-    alt(KeyCode::Char('f'), Action::Grow(Button::Third), "the window alone (box with B3)"),
-    key(KeyCode::Up, Action::Move(Motion::Up), "move; with Shift select"),
+    alt(
+        KeyCode::Char('g'),
+        Action::Grow(Button::First),
+        "a larger window (box with B1)",
+    ),
+    alt(
+        KeyCode::Char('m'),
+        Action::Grow(Button::Second),
+        "the largest window (box with B2)",
+    ),
+    alt(
+        KeyCode::Char('f'),
+        Action::Grow(Button::Third),
+        "the window alone (box with B3)",
+    ),
+    key(
+        KeyCode::Up,
+        Action::Move(Motion::Up),
+        "move; with Shift select",
+    ),
     key(KeyCode::Down, Action::Move(Motion::Down), ""),
     key(KeyCode::Left, Action::Move(Motion::Left), ""),
     key(KeyCode::Right, Action::Move(Motion::Right), ""),
     ctrl(KeyCode::Left, Action::Move(Motion::WordLeft), "by words"),
     ctrl(KeyCode::Right, Action::Move(Motion::WordRight), ""),
-    key(KeyCode::Home, Action::Move(Motion::LineStart), "to the start of the line"),
+    key(
+        KeyCode::Home,
+        Action::Move(Motion::LineStart),
+        "to the start of the line",
+    ),
     ctrl(KeyCode::Char('a'), Action::Move(Motion::LineStart), ""),
-    key(KeyCode::End, Action::Move(Motion::LineEnd), "to the end of the line"),
+    key(
+        KeyCode::End,
+        Action::Move(Motion::LineEnd),
+        "to the end of the line",
+    ),
     ctrl(KeyCode::Char('e'), Action::Move(Motion::LineEnd), ""),
     key(KeyCode::PageUp, Action::Move(Motion::PageUp), "by windows"),
     key(KeyCode::PageDown, Action::Move(Motion::PageDown), ""),
-    ctrl(KeyCode::Home, Action::Move(Motion::Start), "to the start and the end of the text"),
+    ctrl(
+        KeyCode::Home,
+        Action::Move(Motion::Start),
+        "to the start and the end of the text",
+    ),
     ctrl(KeyCode::End, Action::Move(Motion::End), ""),
     shift(KeyCode::Up, Action::Extend(Motion::Up), "select"),
     shift(KeyCode::Down, Action::Extend(Motion::Down), ""),
@@ -214,14 +314,34 @@ pub const BINDINGS: &[Binding] = &[
     ctrl_shift(KeyCode::Home, Action::Extend(Motion::Start), ""),
     ctrl_shift(KeyCode::End, Action::Extend(Motion::End), ""),
     alt(KeyCode::Char('a'), Action::SelectAll, "select all"),
-    key(KeyCode::Esc, Action::Escape, "select what was typed; cut what is selected"),
-    key(KeyCode::Backspace, Action::Erase(Erase::Char), "erase the character before"),
+    key(
+        KeyCode::Esc,
+        Action::Escape,
+        "select what was typed; cut what is selected",
+    ),
+    key(
+        KeyCode::Backspace,
+        Action::Erase(Erase::Char),
+        "erase the character before",
+    ),
     shift(KeyCode::Backspace, Action::Erase(Erase::Char), ""),
     ctrl(KeyCode::Char('h'), Action::Erase(Erase::Char), ""),
-    ctrl(KeyCode::Char('w'), Action::Erase(Erase::Word), "erase the word before"),
+    ctrl(
+        KeyCode::Char('w'),
+        Action::Erase(Erase::Word),
+        "erase the word before",
+    ),
     alt(KeyCode::Backspace, Action::Erase(Erase::Word), ""),
-    ctrl(KeyCode::Char('u'), Action::Erase(Erase::Line), "erase to the start of the line"),
-    key(KeyCode::Delete, Action::Erase(Erase::Next), "erase the character after"),
+    ctrl(
+        KeyCode::Char('u'),
+        Action::Erase(Erase::Line),
+        "erase to the start of the line",
+    ),
+    key(
+        KeyCode::Delete,
+        Action::Erase(Erase::Next),
+        "erase the character after",
+    ),
     ctrl(KeyCode::Char('l'), Action::Redraw, "draw the screen anew"),
     key(KeyCode::Enter, Action::Insert('\n'), "a new line"),
     shift(KeyCode::Enter, Action::Insert('\n'), ""),
@@ -277,8 +397,8 @@ pub fn action(event: KeyEvent) -> Option<Action> {
     if event.kind == KeyEventKind::Release {
         return None;
     }
-    let mut modifiers = event.modifiers
-        & (KeyModifiers::SHIFT | KeyModifiers::CONTROL | KeyModifiers::ALT);
+    let mut modifiers =
+        event.modifiers & (KeyModifiers::SHIFT | KeyModifiers::CONTROL | KeyModifiers::ALT);
     let mut code = event.code;
     if let KeyCode::Char(c) = code {
         // Whether a terminal reports Shift beside a letter differs; the letter says it already.
@@ -288,7 +408,9 @@ pub fn action(event: KeyEvent) -> Option<Action> {
         }
         code = KeyCode::Char(c.to_ascii_lowercase());
     }
-    let found = BINDINGS.iter().find(|b| b.code == code && b.modifiers == modifiers);
+    let found = BINDINGS
+        .iter()
+        .find(|b| b.code == code && b.modifiers == modifiers);
     found.map(|binding| binding.action)
 }
 
@@ -353,7 +475,9 @@ impl Translator {
         match event {
             Event::Key(key) => action(key).map(Input::Action),
             Event::Mouse(mouse) => self.mouse(mouse).map(Input::Mouse),
-            Event::Paste(text) => Some(Input::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))),
+            Event::Paste(text) => {
+                Some(Input::Paste(text.replace("\r\n", "\n").replace('\r', "\n")))
+            }
             Event::Resize(width, height) => Some(Input::Resize(Size { width, height })),
             Event::FocusGained | Event::FocusLost => None,
         }
@@ -383,7 +507,11 @@ impl Translator {
                 return None;
             }
         };
-        Some(Mouse { x: event.column, y: event.row, kind })
+        Some(Mouse {
+            x: event.column,
+            y: event.row,
+            kind,
+        })
     }
 }
 
@@ -412,11 +540,20 @@ mod tests {
     #[test]
     fn characters_type_and_chords_act() {
         let press = |code, modifiers| action(KeyEvent::new(code, modifiers));
-        assert_eq!(press(KeyCode::Char('A'), KeyModifiers::SHIFT), Some(Action::Insert('A')));
-        assert_eq!(press(KeyCode::Char('漢'), KeyModifiers::NONE), Some(Action::Insert('漢')));
+        assert_eq!(
+            press(KeyCode::Char('A'), KeyModifiers::SHIFT),
+            Some(Action::Insert('A'))
+        );
+        assert_eq!(
+            press(KeyCode::Char('漢'), KeyModifiers::NONE),
+            Some(Action::Insert('漢'))
+        );
         let put = Some(Action::Command("Put"));
         assert_eq!(press(KeyCode::Char('s'), KeyModifiers::CONTROL), put);
-        assert_eq!(press(KeyCode::Enter, KeyModifiers::ALT), Some(Action::Execute));
+        assert_eq!(
+            press(KeyCode::Enter, KeyModifiers::ALT),
+            Some(Action::Execute)
+        );
         assert_eq!(press(KeyCode::F(12), KeyModifiers::NONE), None);
     }
 
@@ -424,17 +561,34 @@ mod tests {
     fn a_mouse_of_one_button_has_three() {
         let mut translator = Translator::default();
         let mut mouse = |kind, modifiers| {
-            let event = MouseEvent { kind, column: 1, row: 2, modifiers };
+            let event = MouseEvent {
+                kind,
+                column: 1,
+                row: 2,
+                modifiers,
+            };
             translator.mouse(event).map(|mouse| mouse.kind)
         };
         let down = MouseEventKind::Down(MouseButton::Left);
         let up = MouseEventKind::Up(MouseButton::Left);
         let second = Button::Second;
-        assert_eq!(mouse(down, KeyModifiers::CONTROL), Some(MouseKind::Down(second)));
+        assert_eq!(
+            mouse(down, KeyModifiers::CONTROL),
+            Some(MouseKind::Down(second))
+        );
         assert_eq!(mouse(up, KeyModifiers::NONE), Some(MouseKind::Up(second)));
-        assert_eq!(mouse(down, KeyModifiers::ALT), Some(MouseKind::Down(Button::Third)));
-        assert_eq!(mouse(up, KeyModifiers::ALT), Some(MouseKind::Up(Button::Third)));
-        assert_eq!(mouse(down, KeyModifiers::NONE), Some(MouseKind::Down(Button::First)));
+        assert_eq!(
+            mouse(down, KeyModifiers::ALT),
+            Some(MouseKind::Down(Button::Third))
+        );
+        assert_eq!(
+            mouse(up, KeyModifiers::ALT),
+            Some(MouseKind::Up(Button::Third))
+        );
+        assert_eq!(
+            mouse(down, KeyModifiers::NONE),
+            Some(MouseKind::Down(Button::First))
+        );
     }
 
     #[test]

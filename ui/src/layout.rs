@@ -58,13 +58,20 @@ impl Rect {
     #[must_use]
     pub const fn after_first_column(self) -> Self {
         let cut = if self.width > 0 { 1 } else { 0 };
-        Self { x: self.x + cut, width: self.width - cut, ..self }
+        Self {
+            x: self.x + cut,
+            width: self.width - cut,
+            ..self
+        }
     }
 
     /// Returns its first column.
     #[must_use]
     pub const fn first_column(self) -> Self {
-        Self { width: if self.width > 0 { 1 } else { 0 }, ..self }
+        Self {
+            width: if self.width > 0 { 1 } else { 0 },
+            ..self
+        }
     }
 }
 
@@ -146,8 +153,18 @@ pub fn arrange(
     columns: &[ColumnSpec],
     tag_rows: &mut dyn FnMut(ViewId, u16) -> u16,
 ) -> Screen {
-    let top = Rect { x: 0, y: 0, width: size.width, height: size.height.min(1) };
-    let rest = Rect { x: 0, y: 1, width: size.width, height: size.height.saturating_sub(1) };
+    let top = Rect {
+        x: 0,
+        y: 0,
+        width: size.width,
+        height: size.height.min(1),
+    };
+    let rest = Rect {
+        x: 0,
+        y: 1,
+        width: size.width,
+        height: size.height.saturating_sub(1),
+    };
     let weights: Vec<u32> = columns.iter().map(|column| column.weight.max(1)).collect();
     let widths = shares(rest.width, &weights);
     let mut x = 0;
@@ -157,7 +174,11 @@ pub fn arrange(
         x += width;
         areas.push(arrange_column(area, column, tag_rows));
     }
-    Screen { size, top, columns: areas }
+    Screen {
+        size,
+        top,
+        columns: areas,
+    }
 }
 
 fn arrange_column(
@@ -165,7 +186,10 @@ fn arrange_column(
     column: &ColumnSpec,
     tag_rows: &mut dyn FnMut(ViewId, u16) -> u16,
 ) -> ColumnArea {
-    let tag = Rect { height: area.height.min(1), ..area };
+    let tag = Rect {
+        height: area.height.min(1),
+        ..area
+    };
     let weights: Vec<u32> = column.windows.iter().map(|window| window.weight).collect();
     let heights = heights(area.height.saturating_sub(1), &weights);
     let mut y = tag.bottom();
@@ -178,11 +202,28 @@ fn arrange_column(
         } else {
             1
         };
-        let tag = Rect { height: wanted.min(height), ..whole };
-        let body = Rect { y: tag.bottom(), height: height - tag.height, ..whole };
-        windows.push(WindowArea { id: window.id, area: whole, tag, body });
+        let tag = Rect {
+            height: wanted.min(height),
+            ..whole
+        };
+        let body = Rect {
+            y: tag.bottom(),
+            height: height - tag.height,
+            ..whole
+        };
+        windows.push(WindowArea {
+            id: window.id,
+            area: whole,
+            tag,
+            body,
+        });
     }
-    ColumnArea { id: column.id, area, tag, windows }
+    ColumnArea {
+        id: column.id,
+        area,
+        tag,
+        windows,
+    }
 }
 
 /// Returns the heights of a column's windows.
@@ -201,8 +242,9 @@ pub fn heights(rows: u16, weights: &[u32]) -> Vec<u16> {
             left -= 1;
         }
     }
-    let bodied: Vec<usize> =
-        (0..weights.len()).filter(|i| heights[*i] > 0 && weights[*i] > 0).collect();
+    let bodied: Vec<usize> = (0..weights.len())
+        .filter(|i| heights[*i] > 0 && weights[*i] > 0)
+        .collect();
     if bodied.is_empty() {
         if let Some(last) = heights.iter().rposition(|height| *height > 0) {
             heights[last] += left;
@@ -220,7 +262,9 @@ pub fn heights(rows: u16, weights: &[u32]) -> Vec<u16> {
     }
     // Windows that were given a row more than their share take it from the tallest.
     while owed > 0 {
-        let Some(tallest) = bodied.iter().copied().max_by_key(|i| heights[*i]) else { break };
+        let Some(tallest) = bodied.iter().copied().max_by_key(|i| heights[*i]) else {
+            break;
+        };
         heights[tallest] -= 1;
         owed -= 1;
     }
@@ -253,7 +297,11 @@ impl Screen {
         if self.top.contains(x, y) {
             return Target::Text(ViewId::Top);
         }
-        let Some(column) = self.columns.iter().find(|column| column.area.contains(x, y)) else {
+        let Some(column) = self
+            .columns
+            .iter()
+            .find(|column| column.area.contains(x, y))
+        else {
             return Target::Nothing;
         };
         if column.tag.contains(x, y) {
@@ -263,7 +311,11 @@ impl Screen {
                 Target::Text(ViewId::Column(column.id))
             };
         }
-        let Some(window) = column.windows.iter().find(|window| window.area.contains(x, y)) else {
+        let Some(window) = column
+            .windows
+            .iter()
+            .find(|window| window.area.contains(x, y))
+        else {
             return Target::Nothing;
         };
         match (window.tag.contains(x, y), x == window.area.x) {
@@ -303,23 +355,38 @@ mod tests {
     fn column(id: u64, weight: u32, windows: &[(u64, u32)]) -> ColumnSpec {
         let windows = windows
             .iter()
-            .map(|(id, weight)| WindowSpec { id: WindowId::new(*id), weight: *weight })
+            .map(|(id, weight)| WindowSpec {
+                id: WindowId::new(*id),
+                weight: *weight,
+            })
             .collect();
-        ColumnSpec { id: ColumnId::new(id), weight, windows }
+        ColumnSpec {
+            id: ColumnId::new(id),
+            weight,
+            windows,
+        }
     }
 
     fn check(size: (u16, u16), columns: &[ColumnSpec], expect: &[(u16, &[u16])]) {
-        let size = Size { width: size.0, height: size.1 };
+        let size = Size {
+            width: size.0,
+            height: size.1,
+        };
         let screen = arrange(size, columns, &mut |_, _| 1);
         let found: Vec<(u16, Vec<u16>)> = screen
             .columns
             .iter()
             .map(|column| {
-                (column.area.width, column.windows.iter().map(|w| w.area.height).collect())
+                (
+                    column.area.width,
+                    column.windows.iter().map(|w| w.area.height).collect(),
+                )
             })
             .collect();
-        let expect: Vec<(u16, Vec<u16>)> =
-            expect.iter().map(|(width, heights)| (*width, heights.to_vec())).collect();
+        let expect: Vec<(u16, Vec<u16>)> = expect
+            .iter()
+            .map(|(width, heights)| (*width, heights.to_vec()))
+            .collect();
         assert_eq!(found, expect);
     }
 
@@ -330,16 +397,31 @@ mod tests {
         check((80, 24), &[column(1, 1, &[(1, 1)])], &[(80, &[22])]);
         check(
             (81, 24),
-            &[column(1, 1, &[(1, 1), (2, 1)]), column(2, 2, &[(3, 1), (4, 3)])],
+            &[
+                column(1, 1, &[(1, 1), (2, 1)]),
+                column(2, 2, &[(3, 1), (4, 3)]),
+            ],
             &[(27, &[11, 11]), (54, &[6, 16])],
         );
     }
 
     #[test]
     fn tags_are_kept_before_bodies_when_rows_are_short() {
-        check((80, 5), &[column(1, 1, &[(1, 9), (2, 1), (3, 1)])], &[(80, &[1, 1, 1])]);
-        check((80, 4), &[column(1, 1, &[(1, 9), (2, 1), (3, 1)])], &[(80, &[1, 1, 0])]);
-        check((80, 12), &[column(1, 1, &[(1, 20), (2, 1), (3, 0)])], &[(80, &[8, 1, 1])]);
+        check(
+            (80, 5),
+            &[column(1, 1, &[(1, 9), (2, 1), (3, 1)])],
+            &[(80, &[1, 1, 1])],
+        );
+        check(
+            (80, 4),
+            &[column(1, 1, &[(1, 9), (2, 1), (3, 1)])],
+            &[(80, &[1, 1, 0])],
+        );
+        check(
+            (80, 12),
+            &[column(1, 1, &[(1, 20), (2, 1), (3, 0)])],
+            &[(80, &[8, 1, 1])],
+        );
         check((0, 0), &[column(1, 1, &[(1, 1)])], &[(0, &[0])]);
     }
 
@@ -351,13 +433,19 @@ mod tests {
 
     #[test]
     fn every_cell_has_one_target() {
-        let size = Size { width: 40, height: 12 };
+        let size = Size {
+            width: 40,
+            height: 12,
+        };
         let columns = [column(1, 1, &[(1, 1), (2, 1)]), column(2, 1, &[(3, 1)])];
         let screen = arrange(size, &columns, &mut |_, _| 2);
         let window = WindowId::new(2);
         assert_eq!(screen.target(5, 0), Target::Text(ViewId::Top));
         assert_eq!(screen.target(0, 1), Target::ColumnBox(ColumnId::new(1)));
-        assert_eq!(screen.target(21, 1), Target::Text(ViewId::Column(ColumnId::new(2))));
+        assert_eq!(
+            screen.target(21, 1),
+            Target::Text(ViewId::Column(ColumnId::new(2)))
+        );
         assert_eq!(screen.target(0, 7), Target::WindowBox(window));
         assert_eq!(screen.target(0, 8), Target::Text(ViewId::Tag(window)));
         assert_eq!(screen.target(0, 9), Target::Scroll(window));

@@ -10,6 +10,12 @@ pub mod theme;
 
 pub mod view;
 
+pub mod input;
+
+pub mod app;
+
 pub mod term;
+
+pub mod run;
 
 pub mod cli;

@@ -48,8 +48,12 @@ impl Terminal {
             restore();
             before(info);
         }));
-        let terminal =
-            Self { depth, shown: Grid::default(), is_stale: true, frame: Vec::with_capacity(8192) };
+        let terminal = Self {
+            depth,
+            shown: Grid::default(),
+            is_stale: true,
+            frame: Vec::with_capacity(8192),
+        };
         write_all(ENTER)?;
         Ok(terminal)
     }
@@ -137,7 +141,12 @@ fn write_all(mut bytes: &[u8]) -> io::Result<()> {
 
 /// Appends what turns a terminal that shows `old` into one that shows `new`.
 fn difference(old: &Grid, new: &Grid, depth: Depth, frame: &mut Vec<u8>) {
-    let mut pen = Pen { depth, at: None, role: None, frame };
+    let mut pen = Pen {
+        depth,
+        at: None,
+        role: None,
+        frame,
+    };
     let is_moved = old.cursor != new.cursor;
     let start = pen.frame.len();
     for y in 0..new.size.height {
@@ -177,7 +186,11 @@ impl Pen<'_> {
                 continue;
             }
             // A change in the second half of a wide character starts at its first half.
-            let from = if new[x].first == '\0' && x > 0 { x - 1 } else { x };
+            let from = if new[x].first == '\0' && x > 0 {
+                x - 1
+            } else {
+                x
+            };
             let mut to = x + 1;
             let mut same = 0;
             while to + same < new.len() && same <= GAP_COUNT_MAX {
@@ -203,13 +216,15 @@ impl Pen<'_> {
         if self.role != Some(cell.role) {
             self.role = Some(cell.role);
             self.frame.extend_from_slice(b"\x1b[");
-            self.frame.extend_from_slice(cell.role.parameters(self.depth).as_bytes());
+            self.frame
+                .extend_from_slice(cell.role.parameters(self.depth).as_bytes());
             self.frame.push(b'm');
         }
         match &cell.cluster {
             Some(cluster) => self.frame.extend_from_slice(cluster.as_bytes()),
             None => {
-                self.frame.extend_from_slice(cell.first.encode_utf8(&mut [0; 4]).as_bytes());
+                self.frame
+                    .extend_from_slice(cell.first.encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
         // Terminals disagree on the width of anything but plain narrow characters.
@@ -219,7 +234,8 @@ impl Pen<'_> {
 
     fn jump(&mut self, x: u16, y: u16) {
         if self.at != Some((x, y)) {
-            self.frame.extend_from_slice(format!("\x1b[{};{}H", y + 1, x + 1).as_bytes());
+            self.frame
+                .extend_from_slice(format!("\x1b[{};{}H", y + 1, x + 1).as_bytes());
             self.at = Some((x, y));
         }
     }
@@ -228,11 +244,17 @@ impl Pen<'_> {
 fn encode_base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {
-        let value = group.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte))
+        let value = group
+            .iter()
+            .fold(0_u32, |value, byte| value << 8 | u32::from(*byte))
             << (8 * (3 - group.len()));
         for i in 0..4 {
             let digit = (value >> (18 - 6 * i)) & 63;
-            out.push(if i <= group.len() { DIGITS[digit as usize] } else { b'=' });
+            out.push(if i <= group.len() {
+                DIGITS[digit as usize]
+            } else {
+                b'='
+            });
         }
     }
 }
@@ -244,8 +266,16 @@ mod tests {
     use crate::theme::Surface;
 
     fn grid(words: &str, cursor: Option<(u16, u16)>) -> Grid {
-        let mut grid = Grid::new(Size { width: 12, height: 1 });
-        let row = Rect { x: 0, y: 0, width: 12, height: 1 };
+        let mut grid = Grid::new(Size {
+            width: 12,
+            height: 1,
+        });
+        let row = Rect {
+            x: 0,
+            y: 0,
+            width: 12,
+            height: 1,
+        };
         grid.words(row, words, Role::plain(Surface::Body));
         grid.cursor = cursor;
         grid

@@ -58,7 +58,10 @@ impl Role {
     /// Returns a role without a mark.
     #[must_use]
     pub const fn plain(surface: Surface) -> Self {
-        Self { surface, mark: Mark::Plain }
+        Self {
+            surface,
+            mark: Mark::Plain,
+        }
     }
 }
 
@@ -164,7 +167,9 @@ impl Role {
 fn nearest(rgb: Rgb) -> u8 {
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let step = |value: u8| {
-        (0_u8..6).min_by_key(|i| STEPS[usize::from(*i)].abs_diff(value)).unwrap_or_default()
+        (0_u8..6)
+            .min_by_key(|i| STEPS[usize::from(*i)].abs_diff(value))
+            .unwrap_or_default()
     };
     let (r, g, b) = (step(rgb.0), step(rgb.1), step(rgb.2));
     16 + 36 * r + 6 * g + b
@@ -176,9 +181,18 @@ mod tests {
 
     #[test]
     fn the_environment_decides_the_depth() {
-        assert_eq!(Depth::of(None, Some("truecolor"), Some("xterm-256color")), Depth::True);
-        assert_eq!(Depth::of(None, None, Some("xterm-256color")), Depth::Indexed);
-        assert_eq!(Depth::of(Some("1"), Some("truecolor"), Some("xterm")), Depth::Mono);
+        assert_eq!(
+            Depth::of(None, Some("truecolor"), Some("xterm-256color")),
+            Depth::True
+        );
+        assert_eq!(
+            Depth::of(None, None, Some("xterm-256color")),
+            Depth::Indexed
+        );
+        assert_eq!(
+            Depth::of(Some("1"), Some("truecolor"), Some("xterm")),
+            Depth::Mono
+        );
         assert_eq!(Depth::of(Some(""), Some("24bit"), None), Depth::True);
         assert_eq!(Depth::of(None, None, Some("dumb")), Depth::Mono);
     }
@@ -186,10 +200,16 @@ mod tests {
     #[test]
     fn a_role_becomes_parameters_of_each_depth() {
         let body = Role::plain(Surface::Body);
-        assert_eq!(body.parameters(Depth::True), "0;38;2;0;0;0;48;2;255;255;234");
+        assert_eq!(
+            body.parameters(Depth::True),
+            "0;38;2;0;0;0;48;2;255;255;234"
+        );
         assert_eq!(body.parameters(Depth::Indexed), "0;38;5;16;48;5;230");
         assert_eq!(body.parameters(Depth::Mono), "0");
-        let selected = Role { surface: Surface::Tag, mark: Mark::Selected };
+        let selected = Role {
+            surface: Surface::Tag,
+            mark: Mark::Selected,
+        };
         assert_eq!(selected.parameters(Depth::Mono), "0;7");
     }
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use apex_core::buffer::{Buffer, View};
-use apex_core::ids::{BufferId, ViewId, WindowId};
 use apex_core::entry::BufferKind;
+use apex_core::ids::{BufferId, ViewId, WindowId};
 use apex_core::state::State;
 use apex_core::text::Span;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -76,44 +76,75 @@ pub fn screen(state: &State, size: Size) -> Screen {
             windows: column
                 .windows
                 .iter()
-                .map(|slot| WindowSpec { id: slot.window, weight: slot.weight })
+                .map(|slot| WindowSpec {
+                    id: slot.window,
+                    weight: slot.weight,
+                })
                 .collect(),
         })
         .collect();
     arrange(size, &columns, &mut |view, width| {
-        state.buffer_of(view).and_then(|id| state.buffer(id)).map_or(1, |tag| {
-            let shape = Shape { width, tab: TAB_DEFAULT };
-            let rows = wrap::rows(tag.text(), 0, shape, TAG_ROWS_MAX.into());
-            let filled = rows.iter().filter(|row| !row.glyphs.is_empty()).count();
-            u16::try_from(filled).unwrap_or(TAG_ROWS_MAX)
-        })
+        state
+            .buffer_of(view)
+            .and_then(|id| state.buffer(id))
+            .map_or(1, |tag| {
+                let shape = Shape {
+                    width,
+                    tab: TAB_DEFAULT,
+                };
+                let rows = wrap::rows(tag.text(), 0, shape, TAG_ROWS_MAX.into());
+                let filled = rows.iter().filter(|row| !row.glyphs.is_empty()).count();
+                u16::try_from(filled).unwrap_or(TAG_ROWS_MAX)
+            })
     })
 }
 
 /// Returns how the text of a view is laid out.
 #[must_use]
 pub fn shape(buffer: &Buffer, area: Rect) -> Shape {
-    let tab = buffer.setting("tab").and_then(|tab| tab.parse().ok()).unwrap_or(TAB_DEFAULT);
-    Shape { width: area.width.max(1), tab: tab.clamp(1, 64) }
+    let tab = buffer
+        .setting("tab")
+        .and_then(|tab| tab.parse().ok())
+        .unwrap_or(TAB_DEFAULT);
+    Shape {
+        width: area.width.max(1),
+        tab: tab.clamp(1, 64),
+    }
 }
 
 /// Returns the grid.
 #[must_use]
 pub fn view(scene: &Scene<'_>) -> Grid {
-    let mut painter = Painter { grid: Grid::new(scene.screen.size), scene };
+    let mut painter = Painter {
+        grid: Grid::new(scene.screen.size),
+        scene,
+    };
     painter.top();
     for column in &scene.screen.columns {
         let tag = column.tag;
         painter.handle(tag, '▓', Surface::Handle);
-        painter.text(ViewId::Column(column.id), tag.after_first_column(), Surface::Tag);
+        painter.text(
+            ViewId::Column(column.id),
+            tag.after_first_column(),
+            Surface::Tag,
+        );
         for window in &column.windows {
             if window.area.height > 0 {
                 painter.window(window.id, window.tag, window.body);
             }
         }
-        let below = column.windows.iter().map(|w| w.area.bottom()).max().unwrap_or(tag.bottom());
+        let below = column
+            .windows
+            .iter()
+            .map(|w| w.area.bottom())
+            .max()
+            .unwrap_or(tag.bottom());
         let height = column.area.bottom().saturating_sub(below);
-        let empty = Rect { y: below, height, ..column.area };
+        let empty = Rect {
+            y: below,
+            height,
+            ..column.area
+        };
         painter.grid.fill(empty, Role::plain(Surface::Body));
     }
     painter.grid
@@ -133,17 +164,33 @@ impl Painter<'_> {
         if status.text.is_empty() || area.height == 0 {
             return;
         }
-        let surface = if status.is_alarm { Surface::Alarm } else { Surface::Status };
+        let surface = if status.is_alarm {
+            Surface::Alarm
+        } else {
+            Surface::Status
+        };
         let words = format!(" {} ", status.text);
-        let width = u16::try_from(words.width()).unwrap_or(area.width).min(area.width);
-        let at = Rect { x: area.right() - width, width, ..area };
+        let width = u16::try_from(words.width())
+            .unwrap_or(area.width)
+            .min(area.width);
+        let at = Rect {
+            x: area.right() - width,
+            width,
+            ..area
+        };
         self.grid.words(at, &words, Role::plain(surface));
     }
 
     fn window(&mut self, id: WindowId, tag: Rect, body: Rect) {
         let has_focus = self.scene.focus.and_then(ViewId::window) == Some(id);
-        let surface = if has_focus { Surface::TagFocused } else { Surface::Tag };
-        let is_dirty = self.buffer(ViewId::Body(id)).is_some_and(|(_, b)| is_dirty(b));
+        let surface = if has_focus {
+            Surface::TagFocused
+        } else {
+            Surface::Tag
+        };
+        let is_dirty = self
+            .buffer(ViewId::Body(id))
+            .is_some_and(|(_, b)| is_dirty(b));
         self.grid.fill(tag, Role::plain(surface));
         if is_dirty {
             self.handle(tag, '■', Surface::HandleModified);
@@ -158,8 +205,12 @@ impl Painter<'_> {
     }
 
     fn handle(&mut self, tag: Rect, shape: char, surface: Surface) {
-        let at = Rect { height: tag.height.min(1), ..tag.first_column() };
-        self.grid.words(at, shape.encode_utf8(&mut [0; 4]), Role::plain(surface));
+        let at = Rect {
+            height: tag.height.min(1),
+            ..tag.first_column()
+        };
+        self.grid
+            .words(at, shape.encode_utf8(&mut [0; 4]), Role::plain(surface));
     }
 
     fn buffer(&self, view: ViewId) -> Option<(BufferId, &'_ Buffer)> {
@@ -182,15 +233,29 @@ impl Painter<'_> {
         let paint = Inks::new(self.scene, buffer, id, view.dot, shown);
         for (row, y) in rows.iter().zip(area.y..area.bottom()) {
             for glyph in &row.glyphs {
-                let role = Role { surface, mark: paint.mark(glyph) };
+                let role = Role {
+                    surface,
+                    mark: paint.mark(glyph),
+                };
                 put(&mut self.grid, area.x + glyph.column, y, glyph, role);
             }
             let filler = paint.filler(row);
             if filler != Mark::Plain {
                 // A selected newline shows as the rest of its row.
                 let from = row.glyphs.last().map_or(0, |glyph| glyph.column);
-                let rest = Rect { x: area.x + from, y, width: area.width - from, height: 1 };
-                self.grid.fill(rest, Role { surface, mark: filler });
+                let rest = Rect {
+                    x: area.x + from,
+                    y,
+                    width: area.width - from,
+                    height: 1,
+                };
+                self.grid.fill(
+                    rest,
+                    Role {
+                        surface,
+                        mark: filler,
+                    },
+                );
             }
         }
         if self.scene.focus == Some(id) && view.dot.is_empty() {
@@ -200,7 +265,9 @@ impl Painter<'_> {
     }
 
     fn cursor(&mut self, area: Rect, rows: &[Row], q: u64) {
-        let Some(index) = rows.iter().position(|row| row.holds(q)) else { return };
+        let Some(index) = rows.iter().position(|row| row.holds(q)) else {
+            return;
+        };
         let column = rows[index].column_of(q).min(area.width.saturating_sub(1));
         let row = u16::try_from(index).unwrap_or(u16::MAX);
         if row < area.height {
@@ -209,19 +276,24 @@ impl Painter<'_> {
     }
 
     fn scroll_bar(&mut self, id: WindowId, bar: Rect, shown: Span) {
-        let len = self.buffer(ViewId::Body(id)).map_or(0, |(_, buffer)| buffer.text().len());
+        let len = self
+            .buffer(ViewId::Body(id))
+            .map_or(0, |(_, buffer)| buffer.text().len());
         let height = u64::from(bar.height);
-        let (from, to) = if len == 0 {
-            (0, height)
-        } else {
-            let from = shown.q0 * height / len;
-            (from, (shown.q1 * height).div_ceil(len).max(from + 1))
-        };
+        let from = (shown.q0 * height).checked_div(len).unwrap_or(0);
+        let to = if len == 0 { height } else { (shown.q1 * height).div_ceil(len).max(from + 1) };
         for (row, y) in (0_u64..).zip(bar.y..bar.bottom()) {
             let is_thumb = row >= from && row < to;
-            let (shape, surface) =
-                if is_thumb { ("█", Surface::Thumb) } else { ("│", Surface::Track) };
-            let at = Rect { y, height: 1, ..bar };
+            let (shape, surface) = if is_thumb {
+                ("█", Surface::Thumb)
+            } else {
+                ("│", Surface::Track)
+            };
+            let at = Rect {
+                y,
+                height: 1,
+                ..bar
+            };
             self.grid.words(at, shape, Role::plain(surface));
         }
     }
@@ -238,7 +310,10 @@ pub fn is_dirty(buffer: &Buffer) -> bool {
 pub fn view_of(scene: &Scene<'_>, buffer: &Buffer, id: ViewId) -> View {
     let len = buffer.text().len();
     match scene.local.get(&id) {
-        Some(local) => View { dot: local.dot.clamped(len), origin: local.origin.min(len) },
+        Some(local) => View {
+            dot: local.dot.clamped(len),
+            origin: local.origin.min(len),
+        },
         None => buffer.view(id).unwrap_or_default(),
     }
 }
@@ -258,7 +333,11 @@ impl Inks {
             .filter(|note| note.at.q0 < shown.q1 && note.at.q1 > shown.q0)
             .map(|note| note.at)
             .collect();
-        Self { dot, sweep: scene.sweep.filter(|sweep| sweep.view == id), notes }
+        Self {
+            dot,
+            sweep: scene.sweep.filter(|sweep| sweep.view == id),
+            notes,
+        }
     }
 
     fn mark(&self, glyph: &Glyph) -> Mark {
@@ -293,7 +372,12 @@ impl Inks {
 }
 
 fn put(grid: &mut Grid, x: u16, y: u16, glyph: &Glyph, role: Role) {
-    let at = Rect { x, y, width: glyph.width, height: 1 };
+    let at = Rect {
+        x,
+        y,
+        width: glyph.width,
+        height: 1,
+    };
     match &glyph.shown {
         // A wide character in a column of one cell would push the next column aside.
         Shown::Char(c) if c.width().unwrap_or(1) > usize::from(glyph.width) => {
@@ -301,7 +385,12 @@ fn put(grid: &mut Grid, x: u16, y: u16, glyph: &Glyph, role: Role) {
         }
         Shown::Char(c) => grid.set(at, *c, None, role),
         Shown::Cluster(text) => {
-            grid.set(at, text.chars().next().unwrap_or(' '), Some(text.clone()), role);
+            grid.set(
+                at,
+                text.chars().next().unwrap_or(' '),
+                Some(text.clone()),
+                role,
+            );
         }
         Shown::Tab => grid.fill(at, role),
         Shown::Newline => {}

@@ -81,10 +81,15 @@ impl Row {
     /// Returns the cell of a position in this row; the cell after its text for the end.
     #[must_use]
     pub fn column_of(&self, q: u64) -> u16 {
-        let index = self.glyphs.partition_point(|glyph| glyph.q + u64::from(glyph.count) <= q);
+        let index = self
+            .glyphs
+            .partition_point(|glyph| glyph.q + u64::from(glyph.count) <= q);
         match self.glyphs.get(index) {
             Some(glyph) => glyph.column,
-            None => self.glyphs.last().map_or(0, |glyph| glyph.column + glyph.width),
+            None => self
+                .glyphs
+                .last()
+                .map_or(0, |glyph| glyph.column + glyph.width),
         }
     }
 
@@ -205,9 +210,19 @@ impl<'t> Rows<std::iter::Empty<char>> {
     fn new(text: &'t Text, from: u64, shape: Shape) -> Rows<impl Iterator<Item = char> + 't> {
         let from = from.min(text.len());
         let break_at = segment_start(text, from) + SEGMENT_COUNT;
-        let shape = Shape { width: shape.width.max(1), tab: shape.tab.max(1) };
+        let shape = Shape {
+            width: shape.width.max(1),
+            tab: shape.tab.max(1),
+        };
         let chars = text.chars_from(from).peekable();
-        Rows { chars, q: from, held: None, break_at, shape, keeps_glyphs: true }
+        Rows {
+            chars,
+            q: from,
+            held: None,
+            break_at,
+            shape,
+            keeps_glyphs: true,
+        }
     }
 }
 
@@ -222,7 +237,11 @@ impl<I: Iterator<Item = char>> Rows<I> {
         if start == self.break_at {
             self.break_at += SEGMENT_COUNT;
         }
-        let mut row = Row { start, end: start, ..Row::default() };
+        let mut row = Row {
+            start,
+            end: start,
+            ..Row::default()
+        };
         if self.keeps_glyphs {
             row.glyphs.reserve(usize::from(self.shape.width) + 1);
         }
@@ -275,14 +294,23 @@ impl<I: Iterator<Item = char>> Rows<I> {
             }
             '\t' => {
                 let tab = self.shape.tab;
-                ((tab - column % tab).min(self.shape.width - column), Shown::Tab)
+                (
+                    (tab - column % tab).min(self.shape.width - column),
+                    Shown::Tab,
+                )
             }
             _ => match spell(first) {
                 Some(spelled) => spelled,
                 None => return Some(self.gather(first, q)),
             },
         };
-        Some(Glyph { q, count: 1, column, width, shown })
+        Some(Glyph {
+            q,
+            count: 1,
+            column,
+            width,
+            shown,
+        })
     }
 
     /// Gathers the code points that join `first`, which was taken already.
@@ -296,7 +324,11 @@ impl<I: Iterator<Item = char>> Rows<I> {
             }
             let len = cluster.len();
             cluster.push(next);
-            if cluster.graphemes(true).next().is_some_and(|joined| joined.len() <= len) {
+            if cluster
+                .graphemes(true)
+                .next()
+                .is_some_and(|joined| joined.len() <= len)
+            {
                 cluster.truncate(len);
                 break;
             }
@@ -305,9 +337,18 @@ impl<I: Iterator<Item = char>> Rows<I> {
             count += 1;
         }
         let width = u16::try_from(cluster.width()).unwrap_or(2).clamp(1, 2);
-        let shown =
-            if count == 1 { Shown::Char(first) } else { Shown::Cluster(Rc::from(cluster)) };
-        Glyph { q, count, column: 0, width, shown }
+        let shown = if count == 1 {
+            Shown::Char(first)
+        } else {
+            Shown::Cluster(Rc::from(cluster))
+        };
+        Glyph {
+            q,
+            count,
+            column: 0,
+            width,
+            shown,
+        }
     }
 }
 
@@ -324,7 +365,10 @@ fn spell(c: char) -> Option<(u16, Shown)> {
             Some(_) => return None,
         },
     };
-    Some((u16::try_from(spelled.len()).unwrap_or(2), Shown::Spelled(Rc::from(spelled))))
+    Some((
+        u16::try_from(spelled.len()).unwrap_or(2),
+        Shown::Spelled(Rc::from(spelled)),
+    ))
 }
 
 #[cfg(test)]

@@ -22,7 +22,12 @@ pub struct Cell {
 
 impl Default for Cell {
     fn default() -> Self {
-        Self { first: ' ', cluster: None, role: Role::default(), is_wide: false }
+        Self {
+            first: ' ',
+            cluster: None,
+            role: Role::default(),
+            is_wide: false,
+        }
     }
 }
 
@@ -42,7 +47,11 @@ impl Grid {
     #[must_use]
     pub fn new(size: Size) -> Self {
         let count = usize::from(size.width) * usize::from(size.height);
-        Self { size, cells: vec![Cell::default(); count], cursor: None }
+        Self {
+            size,
+            cells: vec![Cell::default(); count],
+            cursor: None,
+        }
     }
 
     /// Returns the cells of a row; none when there is no such row.
@@ -57,12 +66,16 @@ impl Grid {
         if x >= self.size.width {
             return None;
         }
-        self.cells.get_mut(usize::from(y) * usize::from(self.size.width) + usize::from(x))
+        self.cells
+            .get_mut(usize::from(y) * usize::from(self.size.width) + usize::from(x))
     }
 
     /// Blanks a rectangle.
     pub fn fill(&mut self, area: Rect, role: Role) {
-        let blank = Cell { role, ..Cell::default() };
+        let blank = Cell {
+            role,
+            ..Cell::default()
+        };
         let right = area.right().min(self.size.width);
         for y in area.y..area.bottom().min(self.size.height) {
             let from = usize::from(y) * usize::from(self.size.width);
@@ -77,11 +90,21 @@ impl Grid {
     pub fn set(&mut self, at: Rect, first: char, cluster: Option<Rc<str>>, role: Role) {
         let is_wide = at.width > 1;
         if let Some(cell) = self.cell(at.x, at.y) {
-            *cell = Cell { first, cluster, role, is_wide };
+            *cell = Cell {
+                first,
+                cluster,
+                role,
+                is_wide,
+            };
         }
         for x in at.x + 1..at.right() {
             if let Some(cell) = self.cell(x, at.y) {
-                *cell = Cell { first: '\0', cluster: None, role, is_wide: false };
+                *cell = Cell {
+                    first: '\0',
+                    cluster: None,
+                    role,
+                    is_wide: false,
+                };
             }
         }
     }
@@ -90,11 +113,24 @@ impl Grid {
     pub fn words(&mut self, at: Rect, words: &str, role: Role) {
         let mut x = at.x;
         for c in words.chars() {
-            let width = c.width().and_then(|width| u16::try_from(width).ok()).unwrap_or(0);
+            let width = c
+                .width()
+                .and_then(|width| u16::try_from(width).ok())
+                .unwrap_or(0);
             if width == 0 || x + width > at.right() || at.height == 0 {
                 continue;
             }
-            self.set(Rect { x, y: at.y, width, height: 1 }, c, None, role);
+            self.set(
+                Rect {
+                    x,
+                    y: at.y,
+                    width,
+                    height: 1,
+                },
+                c,
+                None,
+                role,
+            );
             x += width;
         }
     }

@@ -36,7 +36,10 @@ fn rows_break_at_the_width_and_at_newlines() {
     check("0123456789ab", &["0123456789", "ab"]);
     check("a\tb\n\t\t\tx", &["a>>>b$", ">>>>>>>>>>", "x"]);
     check("\0\u{1b}[\u{7f}\u{85}", &["^@^[[^?", "\\u0085"]);
-    check("\u{10FEFF}\u{10FE80}ab\u{10FE81}", &["\\xFF\\x80ab", "\\x81"]);
+    check(
+        "\u{10FEFF}\u{10FE80}ab\u{10FE81}",
+        &["\\xFF\\x80ab", "\\x81"],
+    );
 }
 
 #[test]
@@ -66,7 +69,12 @@ fn a_wide_character_that_does_not_fit_goes_to_the_next_row() {
 #[test]
 fn a_pile_of_marks_is_broken_up() {
     let zalgo = format!("a{}", "\u{301}".repeat(100));
-    let found = rows(&Text::from(zalgo.as_str()), 0, Shape { width: 500, tab: 4 }, 1);
+    let found = rows(
+        &Text::from(zalgo.as_str()),
+        0,
+        Shape { width: 500, tab: 4 },
+        1,
+    );
     assert_eq!(found[0].glyphs[0].count, CLUSTER_COUNT_MAX);
     assert_eq!(found[0].end, 101);
 }

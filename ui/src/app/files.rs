@@ -1,0 +1,504 @@
+//! What the daemon does for windows: files put, read again and opened, commands run and killed.
+
+use apex_core::address;
+use apex_core::buffer::Buffer;
+use apex_core::entry::{BufferKind, SaveCause};
+use apex_core::ids::{BufferId, RequestId, Shard, ViewId};
+use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
+use apex_core::node::decide::FollowUp;
+use apex_core::node::windows::Placement;
+use apex_core::proposal::Change;
+use apex_core::text::Span;
+
+use super::App;
+use super::leading::Held;
+use super::motion::Reveal;
+use crate::view::is_dirty;
+
+/// A request that the daemon has not answered.
+#[derive(Clone, Debug)]
+pub(super) enum Pending {
+    /// A file is written, or read again.
+    File(BufferId),
+    /// A file is opened.
+    Open {
+        /// Where to go in it.
+        address: String,
+        /// Where its window goes.
+        placement: Option<Placement>,
+        /// Whose directory errors go to.
+        directory: String,
+    },
+    /// A command is run or killed; errors go to this directory.
+    Run(String),
+}
+
+/// A buffer to show as soon as it is there and led by this UI.
+#[derive(Clone, Debug)]
+pub(super) struct Show {
+    buffer: BufferId,
+    address: String,
+    placement: Option<Placement>,
+}
+
+impl App {
+    /// Sends a request behind everything that was appended before.
+    pub(super) fn send(&mut self, message: impl FnOnce(RequestId) -> ClientMessage) -> RequestId {
+        let request = self.client.next_request();
+        self.client.flush(&mut self.outbox);
+        self.outbox.push(message(request));
+        request
+    }
+
+    /// Returns the directory of a view, ending in a slash; that of the window used last for
+    /// columns and the top row.
+    pub(super) fn directory(&self, view: ViewId) -> String {
+        let of = |view| self.node().directory_of(view);
+        let used = [self.selected, self.focus]
+            .into_iter()
+            .flatten()
+            .find_map(of);
+        let first_directory = || {
+            let mut buffers = self.node().state().buffers();
+            let found = buffers.find(|(_, buffer)| buffer.kind() == BufferKind::Directory);
+            found.map(|(_, buffer)| buffer.name().to_owned())
+        };
+        of(view)
+            .or(used)
+            .or_else(first_directory)
+            .unwrap_or_else(|| "/".into())
+    }
+
+    /// Writes into the `+Errors` of a view's directory.
+    pub(super) fn report(&mut self, view: Option<ViewId>, words: &str) {
+        let directory = self.directory(view.unwrap_or(ViewId::Top));
+        self.report_in(&directory, words);
+    }
+
+    fn report_in(&mut self, directory: &str, words: &str) {
+        let first = words.lines().next().unwrap_or_default().to_owned();
+        self.complain(&first);
+        if !self.client.is_leading() {
+            return;
+        }
+        let name = format!("{directory}+Errors");
+        let text = if words.ends_with('\n') {
+            words.to_owned()
+        } else {
+            format!("{words}\n")
+        };
+        match self.node_mut().append_scratch(&name, &text) {
+            Ok((_, window)) => {
+                self.arrange();
+                let view = ViewId::Body(window);
+                let end = self.dot(view).q1;
+                self.reveal(view, end, Reveal::Near);
+            }
+            // Somebody else leads that window: it is asked.
+            Err(_) => {
+                if let Some((_, message)) = self.client.propose(vec![Change::Append { name, text }])
+                {
+                    self.outbox.push(message);
+                }
+            }
+        }
+    }
+
+    /// Puts the file of a window; with `is_forced` although it changed on disk.
+    pub(super) fn put(&mut self, view: ViewId, argument: &str, is_forced: bool) {
+        let Some(window) = self.window_for(view) else {
+            return self.say("click into a window first");
+        };
+        let body = ViewId::Body(window);
+        let Some((id, buffer, _)) = self.text(body) else {
+            return;
+        };
+        let name = buffer.name().to_owned();
+        if argument.is_empty() {
+            if buffer.kind() != BufferKind::File {
+                return self.complain(&"only a file is put; write its name into the tag first");
+            }
+            if name.is_empty() {
+                return self.complain(&"no name: write one into the tag, then Put");
+            }
+        }
+        let word = if is_forced { "Put!" } else { "Put" };
+        let command = format!("{word} {argument}");
+        if !self.may_edit(body, || Held::Command { view, command }) {
+            return;
+        }
+        let path = (!argument.is_empty()).then(|| join(&self.directory(body), argument));
+        self.put_buffer(id, path, is_forced, SaveCause::Put);
+    }
+
+    fn put_buffer(
+        &mut self,
+        buffer: BufferId,
+        path: Option<String>,
+        is_forced: bool,
+        cause: SaveCause,
+    ) {
+        let Some(version) = self.node().state().buffer(buffer).map(Buffer::version) else {
+            return;
+        };
+        let lease = self
+            .node()
+            .log()
+            .lease(Shard::Buffer(buffer))
+            .unwrap_or_default();
+        let epoch = lease.epoch;
+        let request = self.send(|request| ClientMessage::FilePut {
+            request,
+            buffer,
+            version,
+            epoch,
+            path,
+            is_forced,
+            cause,
+        });
+        self.pending.insert(request, Pending::File(buffer));
+    }
+
+    /// Puts every modified file that has a name.
+    pub(super) fn put_all(&mut self) {
+        if !self.may_arrange() {
+            return;
+        }
+        let dirty: Vec<BufferId> = self
+            .node()
+            .state()
+            .buffers()
+            .filter(|(id, buffer)| {
+                is_dirty(buffer)
+                    && !buffer.name().is_empty()
+                    && self.node().leads(Shard::Buffer(*id))
+            })
+            .map(|(id, _)| id)
+            .collect();
+        let count = dirty.len();
+        for buffer in dirty {
+            self.put_buffer(buffer, None, false, SaveCause::PutAll);
+        }
+        self.say(format!("putting {count} files"));
+    }
+
+    /// Reads a window's file again; a modified one is warned about once.
+    pub(super) fn get_file(&mut self, view: ViewId) {
+        let Some(window) = self.window_for(view) else {
+            return self.say("click into a window first");
+        };
+        let body = ViewId::Body(window);
+        if !self.may_edit(body, || Held::Command {
+            view,
+            command: "Get".into(),
+        }) {
+            return;
+        }
+        let Some((buffer, text, _)) = self.text(body) else {
+            return;
+        };
+        let version = text.version().raw();
+        if text.name().is_empty() {
+            return self.complain(&"no name: write one into the tag, then Get");
+        }
+        if is_dirty(text) && self.warned.get(&buffer) != Some(&version) {
+            let words = format!(
+                "{} modified; Get again reads the file over it\n",
+                text.name()
+            );
+            self.warned.insert(buffer, version);
+            return self.report(Some(body), &words);
+        }
+        let request = self.send(|request| ClientMessage::FileGet { request, buffer });
+        self.pending.insert(request, Pending::File(buffer));
+    }
+
+    /// Opens a file or directory, and shows it.
+    pub(super) fn open(
+        &mut self,
+        directory: &str,
+        path: &str,
+        address: &str,
+        placement: Option<Placement>,
+    ) {
+        let request = self.send(|request| ClientMessage::FileOpen {
+            request,
+            directory: directory.into(),
+            path: path.into(),
+        });
+        let (address, directory) = (address.into(), directory.into());
+        self.pending.insert(
+            request,
+            Pending::Open {
+                address,
+                placement,
+                directory,
+            },
+        );
+    }
+
+    /// Opens what the command line named, as soon as there is a session to show it in.
+    pub(super) fn open_arguments(&mut self) {
+        if self.files.is_empty() || !self.client.is_leading() {
+            return;
+        }
+        for file in std::mem::take(&mut self.files) {
+            self.open("/", &file.path, &file.address, None);
+        }
+    }
+
+    /// Runs a command outside the editor.
+    pub(super) fn run_outside(&mut self, view: ViewId, command: &str, chord: Option<&str>) {
+        if !self.may_arrange() {
+            return;
+        }
+        let body = self.window_for(view).map(ViewId::Body);
+        let (command, input) = match command.chars().next() {
+            Some('>') => {
+                let text = body.and_then(|body| self.text(body));
+                let input = text.map_or_else(String::new, |(_, b, view)| b.text().slice(view.dot));
+                (&command[1..], input)
+            }
+            Some('<' | '|') => {
+                let words = "only `>command` takes the selection; `<` and `|` are not known yet";
+                return self.report(Some(view), words);
+            }
+            _ => (command, String::new()),
+        };
+        let mut line = command.to_owned();
+        if let Some(argument) = chord {
+            line.push_str(" '");
+            line.push_str(&argument.replace('\'', "'\\''"));
+            line.push('\'');
+        }
+        let directory = self.directory(view);
+        let mut environment = Vec::new();
+        if let Some(ViewId::Body(window)) = body {
+            environment.push(("winid".to_owned(), window.to_string()));
+            let name = self
+                .text(ViewId::Body(window))
+                .map_or("", |(_, b, _)| b.name());
+            environment.push(("samfile".to_owned(), name.to_owned()));
+        }
+        let run = Run {
+            directory: directory.clone(),
+            command: line,
+            input,
+            environment,
+        };
+        let request = self.send(|request| ClientMessage::Run { request, run });
+        self.pending.insert(request, Pending::Run(directory));
+    }
+
+    /// Kills the commands of a name; without one, the command started last.
+    pub(super) fn kill(&mut self, name: &str) {
+        if !self.may_arrange() {
+            return;
+        }
+        let processes = &self.node().state().meta().processes;
+        let is_named = |command: &str| {
+            let first = command.split_whitespace().next().unwrap_or_default();
+            first.rsplit('/').next() == Some(name)
+        };
+        let doomed: Vec<_> = if name.is_empty() {
+            processes.keys().next_back().copied().into_iter().collect()
+        } else {
+            processes
+                .iter()
+                .filter(|(_, p)| is_named(&p.command))
+                .map(|(id, _)| *id)
+                .collect()
+        };
+        if doomed.is_empty() {
+            return self.say(format!("no command {name} is running"));
+        }
+        let directory = self.directory(ViewId::Top);
+        for process in doomed {
+            let request = self.send(|request| ClientMessage::Kill { request, process });
+            self.pending
+                .insert(request, Pending::Run(directory.clone()));
+        }
+    }
+
+    /// Takes the answer to a request.
+    pub(super) fn replied(&mut self, request: RequestId, answer: Result<Answer, ErrorMessage>) {
+        let Some(pending) = self.pending.remove(&request) else {
+            return;
+        };
+        match (pending, answer) {
+            (
+                Pending::Open {
+                    address, placement, ..
+                },
+                Ok(Answer::Opened { buffer, is_new }),
+            ) => {
+                if is_new {
+                    self.say("a new file");
+                }
+                self.shows.push(Show {
+                    buffer,
+                    address,
+                    placement,
+                });
+            }
+            (_, Ok(_)) => {}
+            (Pending::File(buffer), Err(error)) => {
+                let name = self
+                    .node()
+                    .state()
+                    .buffer(buffer)
+                    .map_or("", |buffer| buffer.name());
+                let directory = directory_of(name).to_owned();
+                let hint = "execute Put! to write over it";
+                let mut words = error.message;
+                if error.code == ErrorCode::ChangedOnDisk && !words.contains("Put!") {
+                    words = format!("{words}; {hint}");
+                }
+                self.report_in(&directory, &words);
+            }
+            (Pending::Open { directory, .. } | Pending::Run(directory), Err(error)) => {
+                self.report_in(&directory, &error.message);
+            }
+        }
+    }
+
+    /// Does what an accepted proposal asks for outside the logs.
+    pub(super) fn follow_up(&mut self, follow_up: FollowUp) {
+        match follow_up {
+            FollowUp::Put {
+                buffer,
+                version,
+                cause,
+            } => {
+                let now = self
+                    .node()
+                    .state()
+                    .buffer(buffer)
+                    .map(Buffer::version);
+                // The user typed on: his next Put is a round of its own.
+                if now == Some(version) {
+                    self.put_buffer(buffer, None, false, cause);
+                }
+            }
+            FollowUp::Get(buffer) => {
+                let request = self.send(|request| ClientMessage::FileGet { request, buffer });
+                self.pending.insert(request, Pending::File(buffer));
+            }
+            FollowUp::Open { path, address } => self.open("/", &path, &address, None),
+            FollowUp::Look { window, text } => self.look_text(ViewId::Body(window), &text),
+        }
+    }
+
+    /// Shows the buffers that were opened, as far as they are there.
+    pub(super) fn show_opened(&mut self) {
+        for show in std::mem::take(&mut self.shows) {
+            let state = self.node().state();
+            let is_here = state.buffer(show.buffer).is_some();
+            let has_window = self.node().window_of_buffer(show.buffer).is_some();
+            let is_led = self.node().leads(Shard::Buffer(show.buffer));
+            if !is_here || !is_led && !has_window {
+                self.shows.push(show);
+            } else if self.client.is_leading() {
+                self.show(&show);
+            } else {
+                let words = "the session was taken over before the file was there; it is open";
+                self.say(words);
+            }
+        }
+    }
+
+    fn show(&mut self, show: &Show) {
+        let known = self.node().window_of_buffer(show.buffer);
+        let window = match known {
+            Some(window) => Ok(window),
+            None => {
+                let placement = show.placement.unwrap_or_default();
+                self.node_mut().new_window(show.buffer, placement)
+            }
+        };
+        match window {
+            Ok(window) => {
+                let view = ViewId::Body(window);
+                self.set_focus(view);
+                self.uncover(window);
+                if !show.address.is_empty() {
+                    self.go_to(view, &show.address);
+                }
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    /// Selects an address in a view and shows it.
+    pub(super) fn go_to(&mut self, view: ViewId, address: &str) {
+        let Some((_, buffer, _)) = self.text(view) else {
+            return;
+        };
+        let Some(span) = address::resolve(buffer.text(), address) else {
+            let name = buffer.name();
+            let words = format!("{name}: no address {address}");
+            return self.complain(&words);
+        };
+        self.select_and_show(view, span);
+    }
+
+    /// Selects a span, gives its view the keyboard and shows it.
+    pub(super) fn select_and_show(&mut self, view: ViewId, span: Span) {
+        self.set_focus(view);
+        self.set_dot(view, span);
+        self.selected = Some(view);
+        if let Some(window) = view.window() {
+            self.uncover(window);
+        }
+        self.reveal(view, span.q0, Reveal::Quarter);
+    }
+}
+
+/// Returns the directory part of a name, ending in a slash.
+fn directory_of(name: &str) -> &str {
+    name.rfind('/').map_or("/", |slash| &name[..=slash])
+}
+
+/// Returns the absolute path of a name in a directory, `.` and `..` resolved in the text.
+pub(super) fn join(directory: &str, name: &str) -> String {
+    let whole = if name.starts_with('/') {
+        name.to_owned()
+    } else {
+        format!("{directory}/{name}")
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in whole.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let slash = if whole.ends_with('/') && !parts.is_empty() {
+        "/"
+    } else {
+        ""
+    };
+    format!("/{}{slash}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_joined_as_text() {
+        for (directory, name, expect) in [
+            ("/a/b/", "c", "/a/b/c"),
+            ("/a/b/", "../c d", "/a/c d"),
+            ("/a/", "/x", "/x"),
+            ("/a/", "sub/", "/a/sub/"),
+            ("/a/", "./../../..", "/"),
+            ("/", ".", "/"),
+        ] {
+            assert_eq!(join(directory, name), expect);
+        }
+    }
+}

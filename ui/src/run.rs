@@ -1,0 +1,304 @@
+//! The screen, running: a loop over the terminal, the daemon and signals.
+//!
+//! A key is decoded, applied, shown and only then told to the daemon. Nothing runs while nothing
+//! happens.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use apex_core::ids::Millis;
+use apex_core::message::Hello;
+use crossterm::event::Event as TerminalEvent;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::app::{App, Effect, Event, FileArgument};
+use crate::input::decode::Decoder;
+use crate::input::{Input, Translator};
+use crate::link::{Link, LinkError};
+use crate::term::Terminal;
+use crate::theme::Depth;
+
+/// How long the rest of an escape sequence may take, in milliseconds.
+const ESCAPE_MS: u64 = 25;
+/// How long leaving waits for the daemon to take the last words, in milliseconds.
+const LEAVE_MS: u64 = 2000;
+/// Most messages that are taken before the screen is shown again.
+const MESSAGE_COUNT_MAX: usize = 256;
+/// Bytes of the terminal that are read at once.
+const READ_LEN: usize = 16 << 10;
+
+/// Why the screen ended against the user's will.
+#[derive(Debug)]
+pub enum UiError {
+    /// Standard input or output is no terminal.
+    NotATerminal,
+    /// The terminal does not do what it should.
+    Terminal(io::Error),
+    /// The connection to the daemon ended; in words for the user.
+    Lost(String),
+}
+
+impl fmt::Display for UiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotATerminal => f.write_str(
+                "the screen needs a terminal; `apex open`, `apex cat` and `apex ls` do not",
+            ),
+            Self::Terminal(error) => write!(f, "the terminal failed: {error}"),
+            Self::Lost(words) => f.write_str(words),
+        }
+    }
+}
+
+impl std::error::Error for UiError {}
+
+impl From<io::Error> for UiError {
+    fn from(error: io::Error) -> Self {
+        Self::Terminal(error)
+    }
+}
+
+/// Shows a session until the user leaves it. The terminal is as before afterwards; returns words
+/// of farewell.
+///
+/// # Errors
+/// [`UiError`]: why it ended otherwise.
+pub async fn run_ui(link: Link, hello: Hello, files: Vec<FileArgument>) -> Result<String, UiError> {
+    let stdin = rustix::stdio::stdin();
+    if !rustix::termios::isatty(stdin) || !rustix::termios::isatty(rustix::stdio::stdout()) {
+        return Err(UiError::NotATerminal);
+    }
+    let mut terminal = Terminal::enter(depth())?;
+    let app = App::new(hello, files, Terminal::size()?);
+    let mut screen = Running {
+        app,
+        link,
+        decoder: Decoder::default(),
+        translator: Translator::default(),
+        farewell: None,
+    };
+    screen.run(stdin, &mut terminal).await
+}
+
+fn depth() -> Depth {
+    let variable = |name| std::env::var(name).ok();
+    let (no_color, colorterm, term) = (
+        variable("NO_COLOR"),
+        variable("COLORTERM"),
+        variable("TERM"),
+    );
+    Depth::of(no_color.as_deref(), colorterm.as_deref(), term.as_deref())
+}
+
+fn now() -> Millis {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    Millis::new(seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000)
+}
+
+/// What woke the loop.
+enum Woken {
+    Keys,
+    Escape,
+    Resized,
+    Message(Result<apex_core::message::ServerMessage, LinkError>),
+    Ended,
+}
+
+struct Running {
+    app: App,
+    link: Link,
+    decoder: Decoder,
+    translator: Translator,
+    /// Set once the user leaves: how it ended.
+    farewell: Option<String>,
+}
+
+impl Running {
+    async fn run(
+        &mut self,
+        stdin: BorrowedFd<'static>,
+        terminal: &mut Terminal,
+    ) -> Result<String, UiError> {
+        #[expect(
+            deprecated,
+            reason = "standard input stays open; what replaces it is unsafe"
+        )]
+        let input = AsyncFd::with_interest(stdin, Interest::READABLE)?;
+        let mut resized = signal(SignalKind::window_change())?;
+        let mut ended = [
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::interrupt())?,
+        ];
+        self.send_now(&[self.app.hello()])?;
+        self.app
+            .update(now(), Event::Input(Input::Resize(Terminal::size()?)));
+        terminal.show(self.app.grid())?;
+        loop {
+            let [terminated, hung_up, interrupted] = &mut ended;
+            let woken = tokio::select! {
+                biased;
+                ready = input.readable() => {
+                    let mut ready = ready?;
+                    if !has_input(stdin)? {
+                        ready.clear_ready();
+                        continue;
+                    }
+                    Woken::Keys
+                }
+                message = self.link.receive() => Woken::Message(message),
+                _ = resized.recv() => Woken::Resized,
+                _ = terminated.recv() => Woken::Ended,
+                _ = hung_up.recv() => Woken::Ended,
+                _ = interrupted.recv() => Woken::Ended,
+                () = tokio::time::sleep(Duration::from_millis(ESCAPE_MS)),
+                    if self.decoder.is_waiting() => Woken::Escape,
+            };
+            self.act(woken, stdin, terminal)?;
+            if let Some(words) = self.farewell.take() {
+                return self.leave(words).await;
+            }
+            terminal.show(self.app.grid())?;
+            let messages = self.app.flush();
+            self.send_now(&messages)?;
+        }
+    }
+
+    fn act(
+        &mut self,
+        woken: Woken,
+        stdin: BorrowedFd<'_>,
+        terminal: &mut Terminal,
+    ) -> Result<(), UiError> {
+        match woken {
+            Woken::Keys => {
+                let mut bytes = [0; READ_LEN];
+                let len = match rustix::io::read(stdin, &mut bytes) {
+                    Ok(len) => len,
+                    Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => return Ok(()),
+                    // The terminal is gone; the session is not.
+                    Err(rustix::io::Errno::IO) => 0,
+                    Err(error) => return Err(UiError::Terminal(error.into())),
+                };
+                if len == 0 {
+                    self.farewell = Some(String::new());
+                    return Ok(());
+                }
+                let mut events = Vec::new();
+                self.decoder.push(&bytes[..len], &mut events);
+                self.take_events(events, terminal)?;
+                self.take_messages(terminal)
+            }
+            Woken::Escape => {
+                let mut events = Vec::new();
+                self.decoder.flush(&mut events);
+                self.take_events(events, terminal)
+            }
+            Woken::Resized => {
+                terminal.forget();
+                self.update(Event::Input(Input::Resize(Terminal::size()?)), terminal)
+            }
+            Woken::Message(Ok(message)) => {
+                self.update(Event::Message(message), terminal)?;
+                self.take_messages(terminal)
+            }
+            Woken::Message(Err(error)) => self.lose(&error, terminal),
+            Woken::Ended => {
+                self.farewell = Some(String::new());
+                Ok(())
+            }
+        }
+    }
+
+    fn take_events(
+        &mut self,
+        events: Vec<TerminalEvent>,
+        terminal: &mut Terminal,
+    ) -> Result<(), UiError> {
+        for event in events {
+            if let Some(input) = self.translator.input(event) {
+                self.update(Event::Input(input), terminal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the daemon has said already, so that one frame shows it all.
+    fn take_messages(&mut self, terminal: &mut Terminal) -> Result<(), UiError> {
+        for _ in 0..MESSAGE_COUNT_MAX {
+            match self.link.try_receive() {
+                Ok(Some(message)) => self.update(Event::Message(message), terminal)?,
+                Ok(None) => return Ok(()),
+                Err(error) => return self.lose(&error, terminal),
+            }
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, error: &LinkError, terminal: &mut Terminal) -> Result<(), UiError> {
+        self.update(Event::Lost(error.to_string()), terminal)
+    }
+
+    fn update(&mut self, event: Event, terminal: &mut Terminal) -> Result<(), UiError> {
+        let is_lost = matches!(event, Event::Lost(_));
+        for effect in self.app.update(now(), event) {
+            match effect {
+                Effect::Copy(text) => terminal.copy(&text)?,
+                Effect::Redraw => terminal.forget(),
+                Effect::Probe { probe, paths } => {
+                    let exists = |path: &String| Path::new(path).symlink_metadata().is_ok();
+                    let found = paths.into_iter().filter(exists).collect();
+                    self.update(Event::Probed { probe, found }, terminal)?;
+                }
+                Effect::Leave(words) if is_lost => return Err(UiError::Lost(words)),
+                Effect::Leave(words) => self.farewell = Some(words),
+            }
+        }
+        Ok(())
+    }
+
+    fn send_now(&mut self, messages: &[apex_core::message::ClientMessage]) -> Result<(), UiError> {
+        for message in messages {
+            self.link
+                .send(message)
+                .map_err(|error| UiError::Lost(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Says the last words to the daemon.
+    async fn leave(&mut self, words: String) -> Result<String, UiError> {
+        let messages = self.app.leave();
+        self.send_now(&messages)?;
+        let flushed = self.link.flush();
+        // A daemon that takes nothing more keeps what it has; the rest was acknowledged or is told
+        // in the error.
+        match tokio::time::timeout(Duration::from_millis(LEAVE_MS), flushed).await {
+            Ok(Ok(())) => Ok(words),
+            Ok(Err(error)) => Err(UiError::Lost(error.to_string())),
+            Err(_) => Err(UiError::Lost(
+                "the daemon does not take the last changes".into(),
+            )),
+        }
+    }
+}
+
+fn has_input(stdin: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&now)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
