@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use apex_core::message::Takeover;
 use clap::Parser;
 
 use crate::link::runtime::{RuntimeDir, Surroundings};
@@ -46,6 +47,8 @@ mod tool;
 mod hash;
 
 mod log;
+
+mod screen;
 
 /// The session that is meant when none is named.
 const SESSION_DEFAULT: &str = "main";
@@ -115,17 +118,21 @@ async fn run(arguments: Arguments) -> Result<(), CliError> {
         session: session_label(arguments.session, std::env::var_os("APEX_SESSION"))?,
         directory: working_directory()?,
     };
+    let mut output = Output::stdout();
     let Some(command) = arguments.command else {
-        return Err(CliError::Usage(
-            "name a command; the screen is not part of this build".into(),
-        ));
+        let takeover = match (arguments.watch, arguments.steal) {
+            (true, _) => Takeover::Watch,
+            (false, true) => Takeover::Steal,
+            (false, false) => Takeover::Transfer,
+        };
+        Box::pin(screen::run(&context, takeover, &arguments.files, &mut output)).await?;
+        return output.flush();
     };
     if arguments.watch || arguments.steal {
         return Err(CliError::Usage(
             "--watch and --steal are for the screen alone".into(),
         ));
     }
-    let mut output = Output::stdout();
     Box::pin(run_command(command, &context, &mut output)).await?;
     output.flush()
 }

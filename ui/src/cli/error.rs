@@ -9,6 +9,7 @@ use apex_core::proposal::Refusal;
 
 use crate::link::LinkError;
 use crate::link::runtime::RuntimeDirError;
+use crate::run::UiError;
 
 /// Exit codes, as the help text tells them.
 pub const EXIT_CODES: &str = "\
@@ -56,6 +57,8 @@ pub enum CliError {
     },
     /// The daemon answered something else than what was asked.
     Unexpected(&'static str),
+    /// The screen ended against the user's will.
+    Screen(UiError),
     /// The output cannot be written.
     Output(io::Error),
     /// The system refused something else.
@@ -69,7 +72,11 @@ impl CliError {
         match self {
             // Whoever read the output has seen enough.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Output(_) | Self::System(_) | Self::Silent { .. } | Self::Unexpected(_) => 1,
+            Self::Screen(_)
+            | Self::Output(_)
+            | Self::System(_)
+            | Self::Silent { .. }
+            | Self::Unexpected(_) => 1,
             Self::Usage(_) | Self::ManyBuffers { .. } => 2,
             Self::NoSession { .. } | Self::NoBuffer(_) => 3,
             Self::Link(_) => 5,
@@ -134,7 +141,11 @@ impl CliError {
             Self::Silent { .. } | Self::Unexpected(_) => {
                 Some("apexd may hang; look at apexd.log beside its socket".into())
             }
-            Self::Answer(_) | Self::Refused(_) | Self::Output(_) | Self::System(_) => None,
+            Self::Answer(_)
+            | Self::Refused(_)
+            | Self::Screen(_)
+            | Self::Output(_)
+            | Self::System(_) => None,
         }
     }
 }
@@ -157,6 +168,7 @@ impl fmt::Display for CliError {
             Self::Unexpected(what) => {
                 write!(f, "the daemon answered {what} with something else")
             }
+            Self::Screen(error) => fmt::Display::fmt(error, f),
             Self::Output(_) => f.write_str("cannot write the output"),
             Self::System(_) => f.write_str("the system refused"),
         }
@@ -167,6 +179,7 @@ impl std::error::Error for CliError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Link(error) => error.source(),
+            Self::Screen(error) => error.source(),
             Self::Output(source) | Self::System(source) => Some(source),
             Self::Usage(_)
             | Self::Answer(_)
