@@ -29,7 +29,9 @@ pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
     part("lints");
     cargo("clippy --workspace --all-targets --release -- -D warnings").run()?;
     part("documentation");
-    cargo("doc --no-deps --workspace").env("RUSTDOCFLAGS", "-D warnings").run()?;
+    cargo("doc --no-deps --workspace --release")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
     part("rules of the bundled tools");
     for folder in guests::folders()? {
         if folder.join("src").is_dir() {
@@ -40,7 +42,12 @@ pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
     // The tests run the programs themselves, which `cargo test` would not build for them.
     cargo("build --workspace --release --bins").run()?;
     let tests = cargo("test --workspace --release");
-    if is_long { tests.env("APEX_LONG", "1") } else { tests }.run()?;
+    if is_long {
+        tests.env("APEX_LONG", "1")
+    } else {
+        tests
+    }
+    .run()?;
     say("every check passed");
     Ok(())
 }

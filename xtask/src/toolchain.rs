@@ -182,7 +182,9 @@ fn install_packages(tried: &mut Vec<String>) -> bool {
         ));
         return false;
     }
-    say(&format!("installing Debian's Rust, which can build components too: {names}"));
+    say(&format!(
+        "installing Debian's Rust, which can build components too: {names}"
+    ));
     let apt = || Step::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
     let install = || {
         apt()
