@@ -58,6 +58,10 @@ const SESSION_DEFAULT: &str = "main";
 /// Without a command, apex starts its daemon if none runs, takes the session over from whoever
 /// leads it, and shows each FILE, at ADDR: a line `12`, line and column `3:5` or a position `#34`.
 /// A file that is named like a command opens as `apex ./ls` or `apex -- ls`.
+///
+/// The daemon is the program `apexd` beside apex, or the one that $APEXD names; $APEX_PLUGINS
+/// names further directories of tools for it, with colons between them. Its socket is in
+/// $APEX_RUNTIME_DIR, else $XDG_RUNTIME_DIR/apex, else /tmp/apex-UID.
 #[derive(Debug, Parser)]
 #[command(name = "apex", version, after_help = EXIT_CODES)]
 struct Arguments {

@@ -8,8 +8,11 @@ use crate::cli::ask::{Asker, Context, Missing};
 use crate::cli::error::CliError;
 use crate::cli::output::{Output, table};
 
-/// Prints, per shard, the last seq, the chain hash of its entries and the hash of its state, then
-/// the hash of the whole state. Equal seqs must make equal hashes, whoever computed them.
+/// Prints where each log stands and the hash of the state that it makes.
+///
+/// A line for each shard: its name, its last seq, the chain hash of its entries, the hash of its
+/// part of the state. Then the hash of the whole state. Equal seqs make equal hashes, whoever
+/// computed them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Asks this attachment for its own figures, instead of the daemon.

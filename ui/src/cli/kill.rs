@@ -5,8 +5,9 @@ use apex_core::message::ClientMessage;
 use crate::cli::ask::{Asker, Context, Missing};
 use crate::cli::error::CliError;
 
-/// Ends a session and throws away what is in it, also what is not put. Leaving a session (Exit)
-/// or closing the terminal never does that.
+/// Ends a session and throws away what is in it, also what is not put.
+///
+/// Leaving a session with Exit, or closing the terminal, never does that.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Its name, spelled out; --session and $APEX_SESSION do not count here.

@@ -18,7 +18,10 @@ const OP_LEN_MAX: usize = 400;
 /// What the daemon is asked.
 const WHAT: &str = "the question for entries";
 
-/// Prints the entries of a shard: seq, attachment, epoch, the proposal behind it, operation.
+/// Prints the entries of a shard, as they are or as they come.
+///
+/// A line for each entry: its seq, who sequenced it under which epoch, the author and number of
+/// the proposal behind it if there is one, and the operation.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Which: meta, layout, buffer/ID, window/ID or term/ID.

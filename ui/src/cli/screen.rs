@@ -1,6 +1,7 @@
 //! `apex` without a command: a session in the terminal.
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 
 use apex_core::entry::AttachmentKind;
 use apex_core::message::{Hello, Takeover};
@@ -11,7 +12,7 @@ use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::cli::place::Place;
 use crate::link::start::{Launch, connect_or_start};
-use crate::run::run_ui;
+use crate::run::{UiError, run_ui};
 
 /// Opens the context's session, and files in it, until the user leaves.
 ///
@@ -31,6 +32,9 @@ pub(super) async fn run(
             Ok(FileArgument { path, address })
         })
         .collect::<Result<_, CliError>>()?;
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(CliError::Screen(UiError::NotATerminal));
+    }
     let link = connect_or_start(&context.runtime, Launch::of_process).await?;
     let hello = Hello {
         session: context.session_name(),

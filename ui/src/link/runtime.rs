@@ -206,17 +206,15 @@ impl RuntimeDirError {
     /// Returns what the user can do about it.
     #[must_use]
     pub fn hint(&self) -> String {
+        let own = "set APEX_RUNTIME_DIR to a directory of your own with a short path";
         match self {
-            Self::Open { path, .. } => format!(
-                "see what is in it, then close it with `chmod 700 {}`",
-                path.display()
-            ),
+            Self::Open { .. } => {
+                format!("{own}, or give this one the mode 0700 if nobody else uses it")
+            }
             Self::TooLong { .. }
             | Self::NotADirectory { .. }
             | Self::Foreign { .. }
-            | Self::Io { .. } => {
-                "set APEX_RUNTIME_DIR to a directory of your own with a short path".into()
-            }
+            | Self::Io { .. } => own.into(),
         }
     }
 }
