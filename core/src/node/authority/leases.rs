@@ -38,6 +38,10 @@ impl Authority {
         let Some(lease) = self.node.log().lease(shard) else {
             return;
         };
+        if self.loading.contains(&shard) {
+            // Whoever is the chief at its end gets it.
+            return;
+        }
         if lease.holder == to && lease.released.is_none() {
             self.transfers.remove(&shard);
             return;
@@ -123,6 +127,17 @@ impl Authority {
                 .is_some_and(|lease| lease.holder == id)
         };
         self.node.log().shards().filter(is_held).collect()
+    }
+
+    /// Keeps a shard that SERVER made with SERVER while the host loads a file into it.
+    pub fn begin_load(&mut self, shard: Shard) {
+        self.loading.insert(shard);
+    }
+
+    /// Grants a shard that is loaded to the UI that leads, if there is one.
+    pub fn end_load(&mut self, shard: Shard) {
+        self.loading.remove(&shard);
+        self.grant_to_chief(shard);
     }
 
     /// Grants a shard that SERVER made to the UI that leads, if there is one.
