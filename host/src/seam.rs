@@ -1,4 +1,6 @@
-//! The seam between the sessions and the tool host: who says what to whom, and nothing else.
+//! The queues between the tasks of the daemon: who says what to whom, and nothing else.
+//!
+//! What the tool host's side needs to know of it:
 //!
 //! 1. The tool host is one more peer. Per tool and session it opens a connection through the
 //!    session's [`SessionLink`], says `Hello { kind: Tool, is_follower: false }` and then speaks
@@ -16,13 +18,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use apex_core::ids::{ConnectionId, Incarnation, SessionId};
+use apex_core::edit::Splice;
+use apex_core::ids::{
+    BufferId, ConnectionId, Incarnation, ProcessId, RequestId, SessionId, Version,
+};
 use apex_core::log::Record;
 use apex_core::message::{
-    Answer, ClientMessage, ErrorMessage, Mark, ServerMessage, ToolInfo, ToolOrder,
+    Answer, ClientMessage, ErrorMessage, Mark, Query, ServerMessage, SessionInfo, ToolInfo,
+    ToolOrder,
 };
 use apex_core::state::State;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use crate::disk::{DiskError, Written};
+use crate::files::{Found, GuardError, Loaded};
+use crate::outlet::Outlet;
+use crate::process::Event;
 
 /// Most records of one session that wait for the tool host; past it they are forgotten and a
 /// fresh snapshot is sent when there is room.
@@ -128,7 +139,7 @@ pub struct SessionRecords {
     pub permit: OwnedSemaphorePermit,
 }
 
-/// What a peer says to a session.
+/// What a session hears.
 #[derive(Debug)]
 pub enum SessionInput {
     /// A connection begins; answers go where `peer` says.
@@ -145,13 +156,122 @@ pub enum SessionInput {
         /// What.
         message: ClientMessage,
     },
-    /// A connection ended.
+    /// A connection ended without a word.
     Disconnect {
         /// Which.
         connection: ConnectionId,
     },
-    /// Work that the daemon, or a task of the session, asks of it.
-    Work(crate::session::Work),
+    /// A connection that fell behind has room for a snapshot.
+    Room {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// A question of somebody who need not have joined.
+    Query {
+        /// Who asks.
+        asker: Asker,
+        /// For the answer.
+        request: RequestId,
+        /// What.
+        query: Query,
+    },
+    /// The daemon asks what `apex ls` shows.
+    Info {
+        /// Where it goes.
+        reply: oneshot::Sender<SessionInfo>,
+    },
+    /// The daemon renames the session.
+    Rename {
+        /// Its new label.
+        label: String,
+    },
+    /// The daemon ends the session.
+    End {
+        /// What its peers are told.
+        reason: ErrorMessage,
+        /// Where modified texts are written; thrown away when none.
+        rescue_dir: Option<PathBuf>,
+        /// Answered with the files that were written.
+        reply: oneshot::Sender<Vec<PathBuf>>,
+    },
+    /// A task of the session reports.
+    Task(TaskReport),
+}
+
+/// What the tasks of a session report to it.
+#[derive(Debug)]
+pub enum TaskReport {
+    /// Looking at a path ended; a piece of its text, or its end, came.
+    Load {
+        /// The buffer that is being loaded.
+        buffer: BufferId,
+        /// What came.
+        step: LoadStep,
+    },
+    /// A file was looked at for [`ClientMessage::FileOpen`].
+    Found {
+        /// The absolute name.
+        name: String,
+        /// What is there.
+        found: Result<Found, DiskError>,
+    },
+    /// A put ended.
+    Put {
+        /// Which of the session's puts.
+        put: u64,
+        /// How.
+        result: Result<Written, PutError>,
+    },
+    /// A file was read again and compared.
+    Get {
+        /// Which of the session's gets.
+        get: u64,
+        /// How.
+        result: Result<Fresh, DiskError>,
+    },
+    /// A command did something.
+    Process {
+        /// Which.
+        process: ProcessId,
+        /// What; none when nothing more will come.
+        event: Option<Event>,
+        /// Used when the next event may come; dropped, nothing more is read.
+        permit: oneshot::Sender<()>,
+    },
+}
+
+/// A step of loading a file.
+#[derive(Debug)]
+pub enum LoadStep {
+    /// The next piece of the text.
+    Piece {
+        /// The piece.
+        text: String,
+        /// Used when the next piece may come; dropped, nothing more is read.
+        permit: oneshot::Sender<()>,
+    },
+    /// The end.
+    End(Result<Loaded, DiskError>),
+}
+
+/// Why a put failed.
+#[derive(Debug)]
+pub enum PutError {
+    /// It would overwrite what somebody else wrote.
+    Guard(GuardError),
+    /// The system refused.
+    Disk(DiskError),
+}
+
+/// A file that was read again, compared with its buffer.
+#[derive(Debug)]
+pub struct Fresh {
+    /// The version that it was compared with.
+    pub base: Version,
+    /// The smallest change that makes the buffer equal to the file.
+    pub splices: Vec<Splice>,
+    /// What was read; none of a directory.
+    pub loaded: Option<Loaded>,
 }
 
 /// The way back from a session to a peer.
@@ -160,7 +280,70 @@ pub enum Peer {
     /// A peer of the tool host.
     Tool(mpsc::UnboundedSender<ToolHostMessage>),
     /// A peer behind a socket.
-    Socket(crate::link::Outlet),
+    Socket(Outlet),
+}
+
+/// Who asked, and the way back.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// In which session; the nil id outside any.
+    pub session: SessionId,
+    /// On which connection.
+    pub connection: ConnectionId,
+    /// The way back.
+    pub peer: Peer,
+}
+
+impl Asker {
+    /// Sends a message; a peer that is gone needs none.
+    pub fn send(&self, message: ServerMessage) {
+        match &self.peer {
+            Peer::Tool(back) => drop(back.send(ToolHostMessage::FromDaemon {
+                session: self.session,
+                connection: self.connection,
+                message,
+            })),
+            Peer::Socket(outlet) => outlet.send(&message),
+        }
+    }
+
+    /// Answers a request; request 0 wants no answer.
+    pub fn reply(&self, request: RequestId, answer: Result<Answer, ErrorMessage>) {
+        if request != RequestId::default() {
+            self.send(ServerMessage::Reply { request, answer });
+        }
+    }
+
+    /// Waits until a long answer may go on.
+    pub async fn room(&self) {
+        if let Peer::Socket(outlet) = &self.peer {
+            outlet.room().await;
+        }
+    }
+
+    /// Returns whether nobody is there any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        match &self.peer {
+            Peer::Tool(back) => back.is_closed(),
+            Peer::Socket(outlet) => outlet.is_closed(),
+        }
+    }
+
+    /// Tells a peer why its connection ends, and ends it.
+    pub fn close(&self, reason: ErrorMessage) {
+        match &self.peer {
+            Peer::Tool(back) => drop(back.send(ToolHostMessage::ConnectionClosed {
+                session: self.session,
+                connection: self.connection,
+                reason,
+            })),
+            Peer::Socket(outlet) => {
+                outlet.send(&ServerMessage::Error { error: reason, shards: Vec::new() });
+                outlet.close();
+            }
+        }
+    }
 }
 
 /// The tool host's way into one session. Cheap to clone.
