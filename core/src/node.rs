@@ -449,3 +449,6 @@ impl Node {
         self.log.compact(shard, upto);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -465,6 +465,7 @@ impl Client {
             MetaOp::Detach(id) => {
                 // A refusal means that another party leads the buffer and forgets in it.
                 let _ = node.forget(*id).is_ok();
+                self.flush(out);
                 false
             }
             _ => false,

@@ -1,0 +1,166 @@
+//! Who joins and who leaves: hello, welcome, dropped connections, grace.
+
+use alloc::vec::Vec;
+
+use super::{Authority, Output, Party, Peer, floor_boundary, refuse};
+use crate::entry::{AttachmentKind, MetaOp};
+use crate::ids::{AttachmentId, ConnectionId, Millis, Secret, Shard};
+use crate::limits;
+use crate::message::{ErrorCode, Hello, Takeover, Welcome};
+
+impl Authority {
+    pub(super) fn attach(
+        &mut self,
+        now: Millis,
+        (connection, secret): (ConnectionId, Secret),
+        hello: &Hello,
+        out: &mut Vec<Output>,
+    ) {
+        let kind = hello.kind;
+        let is_watcher = kind == AttachmentKind::Ui && hello.takeover == Takeover::Watch;
+        let id = match self.resumed(hello) {
+            Some(id) => id,
+            None => {
+                let id = self.node.state().meta().next_attachment();
+                let mut name = hello.name.clone();
+                name.truncate(floor_boundary(&name, limits::NAME_LEN_MAX));
+                if self
+                    .node
+                    .append_meta(MetaOp::Attach { id, kind, name })
+                    .is_err()
+                {
+                    return refuse(
+                        connection,
+                        ErrorCode::Limit,
+                        "no attachment id is left",
+                        out,
+                    );
+                }
+                id
+            }
+        };
+        let (is_follower, connected) = (hello.is_follower, Some(connection));
+        let secret = self.parties.get(&id).map_or(secret, |party| party.secret);
+        let party = Party {
+            kind,
+            is_follower,
+            is_watcher,
+            secret,
+            connection: connected,
+            grace_end: None,
+        };
+        if let Some(old) = self
+            .parties
+            .insert(id, party)
+            .and_then(|old| old.connection)
+        {
+            self.peers.remove(&old);
+            out.push(Output::Close(old));
+        }
+        if kind == AttachmentKind::Ui && !is_watcher {
+            self.lead_all(now, id, hello.takeover == Takeover::Steal);
+        }
+        self.settle(now, out);
+        self.peers.insert(
+            connection,
+            Peer {
+                attachment: id,
+                is_follower,
+            },
+        );
+        self.welcome(connection, id, out);
+        self.route_waiting(now, out);
+    }
+
+    /// Returns the attachment that a hello proves to be its own.
+    fn resumed(&self, hello: &Hello) -> Option<AttachmentId> {
+        let resume = hello.resume.as_ref()?;
+        let party = self.parties.get(&resume.attachment)?;
+        let is_own = resume.incarnation == self.genesis.incarnation
+            && party.secret == resume.secret
+            && party.kind == hello.kind;
+        is_own.then_some(resume.attachment)
+    }
+
+    pub(super) fn welcome(
+        &mut self,
+        connection: ConnectionId,
+        id: AttachmentId,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(party) = self.parties.get(&id) else {
+            return;
+        };
+        let snapshot = if party.is_follower {
+            self.node.state().to_snapshot()
+        } else {
+            Vec::new()
+        };
+        let welcome = Welcome {
+            attachment: id,
+            secret: party.secret,
+            incarnation: self.genesis.incarnation,
+            session: self.genesis.session,
+            label: self.node.state().meta().label.clone(),
+            counter_floor: 1,
+            marks: if party.is_follower {
+                self.node.log().marks()
+            } else {
+                Vec::new()
+            },
+            snapshot_len: snapshot.len() as u64,
+        };
+        out.push(Output::Welcome(connection, welcome, snapshot));
+    }
+
+    /// Sends a connection a fresh snapshot: its queue overflowed.
+    pub fn resync(&mut self, now: Millis, connection: ConnectionId, out: &mut Vec<Output>) {
+        self.settle(now, out);
+        if let Some(peer) = self.peers.get(&connection).copied() {
+            self.welcome(connection, peer.attachment, out);
+        }
+    }
+
+    /// A connection ended. Its attachment stays for its grace.
+    pub fn disconnect(&mut self, now: Millis, connection: ConnectionId, out: &mut Vec<Output>) {
+        let Some(peer) = self.peers.remove(&connection) else {
+            return;
+        };
+        if let Some(party) = self.parties.get_mut(&peer.attachment) {
+            let grace = match party.kind {
+                AttachmentKind::Ui => limits::GRACE_UI_MS,
+                AttachmentKind::Tool => limits::GRACE_TOOL_MS,
+            };
+            party.connection = None;
+            party.grace_end = Some(now.after(grace));
+        }
+        self.give_up_waiting_for(peer.attachment);
+        self.reroute(now, peer.attachment);
+        self.settle(now, out);
+    }
+
+    /// An attachment leaves: what it led goes to SERVER, what it owned goes.
+    pub(super) fn detach(&mut self, now: Millis, id: AttachmentId) {
+        let Some(party) = self.parties.remove(&id) else {
+            return;
+        };
+        if let Some(connection) = party.connection {
+            self.peers.remove(&connection);
+        }
+        if self.chief == Some(id) {
+            self.chief = None;
+        }
+        self.transfers.retain(|_, transfer| transfer.to != id);
+        let held: Vec<Shard> = self.shards_of(id);
+        for shard in held {
+            self.reclaim(shard);
+        }
+        // Only attachments of this session are parties, so both apply.
+        let _ = self.node.append_meta(MetaOp::Detach(id)).is_ok();
+        let _ = self.node.forget(id).is_ok();
+        self.node.touched = self.node.state().buffers().map(|(id, _)| id).collect();
+        self.routed.retain(|(author, _), _| *author != id);
+        self.waiting.retain(|waiting| waiting.proposal.author != id);
+        self.reroute(now, id);
+    }
+}

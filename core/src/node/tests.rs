@@ -1,0 +1,287 @@
+//! Sessions in memory: one authority, any number of clients, streams that the test can hold back.
+
+mod leading;
+mod leases;
+mod proposing;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::authority::{Authority, Genesis, Output};
+use super::client::{Client, ClientEvent, ui_hello};
+use super::windows::Placement;
+use super::*;
+use crate::entry::{ApplyLimits, AttachmentKind, BufferKind};
+use crate::ids::{ConnectionId, Incarnation, Millis, Secret, SessionId, ViewId};
+use crate::limits;
+use crate::message::{Bytes, ClientMessage, Hello, ServerMessage, SessionName, Takeover};
+use crate::wire::{Frames, encode_client, encode_server};
+
+/// One peer with its two streams.
+pub(super) struct Peer {
+    pub(super) client: Client,
+    connection: ConnectionId,
+    to_daemon: VecDeque<ClientMessage>,
+    to_client: VecDeque<ServerMessage>,
+    pub(super) events: Vec<ClientEvent>,
+    /// Messages to the daemon stay on the stream.
+    pub(super) is_held: bool,
+    /// Messages of the daemon stay on the stream.
+    pub(super) is_asleep: bool,
+}
+
+impl Peer {
+    pub(super) fn node(&mut self) -> &mut Node {
+        self.client.node_mut().unwrap()
+    }
+
+    pub(super) fn flush(&mut self) {
+        let mut out = Vec::new();
+        self.client.flush(&mut out);
+        self.to_daemon.extend(out);
+    }
+
+    pub(super) fn say(&mut self, message: ClientMessage) {
+        self.to_daemon.push_back(message);
+    }
+}
+
+/// An authority with its peers and a clock.
+pub(super) struct World {
+    pub(super) authority: Authority,
+    pub(super) peers: BTreeMap<usize, Peer>,
+    pub(super) now: Millis,
+    pub(super) host: Vec<Output>,
+    next: usize,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let genesis = Genesis {
+            session: SessionId(uuid::Uuid::from_u128(1)),
+            incarnation: Incarnation(uuid::Uuid::from_u128(2)),
+            label: String::from("main"),
+            limits: ApplyLimits::default(),
+        };
+        let mut authority = Authority::new(genesis);
+        authority
+            .node_mut()
+            .init_session("/home/", "a\nb/\n")
+            .unwrap();
+        authority.settle(Millis::default(), &mut Vec::new());
+        Self {
+            authority,
+            peers: BTreeMap::new(),
+            now: Millis::new(1),
+            host: Vec::new(),
+            next: 1,
+        }
+    }
+
+    pub(super) fn join(&mut self, kind: AttachmentKind, takeover: Takeover) -> usize {
+        let mut hello = ui_hello(SessionName::Label("main".into()), "test".into(), takeover);
+        hello.kind = kind;
+        self.join_as(hello)
+    }
+
+    pub(super) fn join_as(&mut self, hello: Hello) -> usize {
+        let index = self.next;
+        self.next += 1;
+        let connection = ConnectionId::new(index as u64);
+        let client = Client::new(hello);
+        let to_daemon = VecDeque::from([client.hello()]);
+        let (to_client, events) = (VecDeque::new(), Vec::new());
+        let (is_held, is_asleep) = (false, false);
+        let peer = Peer {
+            client,
+            connection,
+            to_daemon,
+            to_client,
+            events,
+            is_held,
+            is_asleep,
+        };
+        self.peers.insert(index, peer);
+        self.run();
+        index
+    }
+
+    pub(super) fn ui(&mut self) -> usize {
+        self.join(AttachmentKind::Ui, Takeover::Transfer)
+    }
+
+    pub(super) fn peer(&mut self, index: usize) -> &mut Peer {
+        self.peers.get_mut(&index).unwrap()
+    }
+
+    fn deliver(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Send(connection, message) => self.send(connection, message),
+                Output::Publish { except, records } => {
+                    let entries: Vec<(Shard, Bytes)> =
+                        records.iter().map(|r| (r.shard, r.bytes.clone())).collect();
+                    let followers: Vec<_> = self.authority.followers().collect();
+                    for connection in followers.into_iter().filter(|c| Some(*c) != except) {
+                        self.send(connection, ServerMessage::Entries(entries.clone()));
+                    }
+                }
+                Output::Welcome(connection, welcome, snapshot) => {
+                    self.send(connection, ServerMessage::Welcome(welcome));
+                    for piece in snapshot.chunks(100) {
+                        self.send(connection, ServerMessage::Snapshot(Bytes(piece.into())));
+                    }
+                }
+                other => self.host.push(other),
+            }
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, message: ServerMessage) {
+        // Through its bytes, as on a socket.
+        let mut frames = Frames::new(encode_server(&message));
+        let decoded = frames.next_server().unwrap().unwrap();
+        assert_eq!(decoded, message);
+        if let Some(peer) = self
+            .peers
+            .values_mut()
+            .find(|peer| peer.connection == connection)
+        {
+            peer.to_client.push_back(decoded);
+        }
+    }
+
+    /// Delivers messages until every stream that is not held is empty.
+    pub(super) fn run(&mut self) {
+        loop {
+            let mut is_idle = true;
+            for index in self.peers.keys().copied().collect::<Vec<_>>() {
+                is_idle &= !self.step_daemon(index);
+                is_idle &= !self.step_client(index);
+            }
+            if is_idle {
+                return;
+            }
+        }
+    }
+
+    fn step_daemon(&mut self, index: usize) -> bool {
+        let peer = self.peers.get_mut(&index).unwrap();
+        if peer.is_held {
+            return false;
+        }
+        let Some(message) = peer.to_daemon.pop_front() else {
+            return false;
+        };
+        let decoded = Frames::new(encode_client(&message))
+            .next_client()
+            .unwrap()
+            .unwrap();
+        let from = (
+            peer.connection,
+            Secret(uuid::Uuid::from_u128(index as u128)),
+        );
+        let mut out = Vec::new();
+        self.authority.receive(self.now, from, decoded, &mut out);
+        self.deliver(out);
+        true
+    }
+
+    fn step_client(&mut self, index: usize) -> bool {
+        let peer = self.peers.get_mut(&index).unwrap();
+        if peer.is_asleep {
+            return false;
+        }
+        let Some(message) = peer.to_client.pop_front() else {
+            return false;
+        };
+        let mut out = Vec::new();
+        let events = peer.client.receive(message, &mut out);
+        peer.events.extend(events);
+        peer.to_daemon.extend(out);
+        true
+    }
+
+    /// Lets time pass and delivers what follows.
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.now = self.now.after(ms);
+        let mut out = Vec::new();
+        self.authority.tick(self.now, &mut out);
+        self.deliver(out);
+        self.run();
+    }
+
+    pub(super) fn disconnect(&mut self, index: usize) {
+        let connection = self.peers.remove(&index).unwrap().connection;
+        let mut out = Vec::new();
+        self.authority.disconnect(self.now, connection, &mut out);
+        self.deliver(out);
+        self.run();
+    }
+
+    /// Makes a file buffer with a window, led by a peer.
+    pub(super) fn open(&mut self, index: usize, name: &str) -> (BufferId, ViewId) {
+        let peer = self.peer(index);
+        let node = peer.node();
+        let buffer = node.new_buffer(BufferKind::File, name).unwrap();
+        let window = node.new_window(buffer, Placement::Active).unwrap();
+        peer.flush();
+        self.run();
+        (buffer, ViewId::Body(window))
+    }
+
+    pub(super) fn type_text(&mut self, index: usize, view: ViewId, text: &str) {
+        let peer = self.peer(index);
+        let node = peer.node();
+        let group = node.new_group();
+        for c in text.chars() {
+            node.type_text(view, &c.to_string(), group).unwrap();
+        }
+        node.refresh_tags().unwrap();
+        peer.flush();
+    }
+
+    /// Checks that every replica that is awake equals the daemon's, and a replay of its log.
+    pub(super) fn check(&self) {
+        let truth = self.authority.node();
+        let mut replay = State::new();
+        for shard in truth.log().shards() {
+            for record in truth.log().after(shard, Seq::default()) {
+                if shard == Shard::Meta || replay.applied(shard).is_some() {
+                    replay.apply(shard, &record.entry).unwrap();
+                }
+            }
+        }
+        assert_eq!(replay.hash(), truth.state().hash(), "replay equals live");
+        for peer in self
+            .peers
+            .values()
+            .filter(|peer| !peer.is_asleep && !peer.is_held)
+        {
+            let Some(node) = peer.client.node() else {
+                continue;
+            };
+            assert_eq!(node.log().marks(), truth.log().marks());
+            assert_eq!(node.state().hash(), truth.state().hash());
+        }
+    }
+
+    pub(super) fn text(&self, buffer: BufferId) -> String {
+        self.authority
+            .node()
+            .state()
+            .buffer(buffer)
+            .unwrap()
+            .text()
+            .to_string()
+    }
+
+    pub(super) fn is_leading(&mut self, index: usize) -> bool {
+        self.peer(index).client.is_leading()
+    }
+
+    pub(super) fn transfer_time(&self) -> u64 {
+        limits::TRANSFER_MS
+    }
+}
