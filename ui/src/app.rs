@@ -411,3 +411,6 @@ impl App {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -349,7 +349,7 @@ impl App {
                     .buffer(buffer)
                     .map_or("", |buffer| buffer.name());
                 let directory = directory_of(name).to_owned();
-                let hint = "execute Put! to write over it";
+                let hint = "Put! in its window writes over it";
                 let mut words = error.message;
                 if error.code == ErrorCode::ChangedOnDisk && !words.contains("Put!") {
                     words = format!("{words}; {hint}");

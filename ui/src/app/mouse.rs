@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_double_click_selects_as_acme_does() {
         let check = |source: &str, expect: &str| {
-            let q = source.find('|').expect("a cursor") as u64;
+            let q = source.chars().position(|c| c == '|').unwrap() as u64;
             let text = Text::from(source.replace('|', "").as_str());
             assert_eq!(text.slice(double_click(&text, q)), expect, "{source:?}");
         };

@@ -1,0 +1,152 @@
+//! Putting, opening, looking up, renaming.
+
+use super::*;
+
+#[test]
+fn put_writes_the_file_and_cleans_the_window() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "|");
+    world.act(0, "type hello\nkey Ctrl-S");
+    assert_eq!(world.disk["/t/f"], "hello");
+    assert!(!world.tag(window).contains("Put"), "{}", world.tag(window));
+    assert!(world.uis[0].app.grid().to_text().contains('□'));
+    world.check_hashes();
+}
+
+#[test]
+fn a_file_that_changed_on_disk_is_put_by_force_only() {
+    let mut world = World::new(80, 24);
+    world.open("/t/f", "|");
+    world.disk.insert("/t/f".into(), "other".into());
+    world.act(0, "type mine\nkey Ctrl-S");
+    assert_eq!(world.disk["/t/f"], "other");
+    let words = world.text_of("/t/+Errors").unwrap();
+    assert!(
+        words.contains("changed on disk") && words.contains("Put!"),
+        "{words}"
+    );
+    world.act(0, "key F4\nkey End\ntype  Put!\nkey F5");
+    assert_eq!(world.disk["/t/f"], "mine");
+}
+
+#[test]
+fn put_without_a_name_says_what_to_do() {
+    let mut world = World::new(80, 24);
+    world.act(0, "key Alt-N\ntype x\nkey Ctrl-S");
+    assert_eq!(world.status(0), "no name: write one into the tag, then Put");
+    world.act(0, "key F4\nkey Ctrl-Home\ntype /t/new\nkey Ctrl-S");
+    assert_eq!(world.disk["/t/new"], "x");
+    world.check_hashes();
+}
+
+#[test]
+fn put_to_another_file_does_not_rename() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "Put g|");
+    world.act(0, "b2 Put g .. @60,20");
+    assert_eq!(world.disk["/t/g"], "Put g");
+    assert!(world.tag(window).contains("/t/f Del Snarf Undo Put"));
+}
+
+#[test]
+fn look_opens_files_with_addresses_and_finds_open_windows() {
+    let mut world = World::new(80, 40);
+    world
+        .disk
+        .insert("/t/src/m.rs".into(), "one\ntwo\nthree\n".into());
+    let window = world.open("/t/f", "src/m.rs:2: wrong\nsrc/m.rs:#4\n:1\n|");
+    world.act(0, "b3 src/m.rs:2");
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "one\n«two\n»three\n");
+    world.act(0, "b1 three\nb3 src/m.rs:#4");
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    assert_eq!(world.shown(0, view), "one\n|two\nthree\n");
+    world.act(0, "b3 :1");
+    assert_eq!(
+        world.shown(0, ViewId::Body(window)).lines().next(),
+        Some("«src/m.rs:2: wrong")
+    );
+    world.check_hashes();
+}
+
+#[test]
+fn look_takes_names_with_blanks_when_they_are_swept() {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/t/a b.txt".into(), "here\n".into());
+    world.open("/t/f", "a b.txt end|");
+    world.act(0, "b3 a b .. end");
+    let view = world.uis[0].app.focus.unwrap();
+    // The sweep ends with a blank, which no file has: the text itself is found.
+    assert_eq!(world.shown(0, view), "«a b.txt »end");
+    world.act(0, "press3 a b.txt\ndrag @8,14\nrelease3 @8,14");
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "|here\n");
+}
+
+#[test]
+fn an_address_out_of_range_is_told() {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/t/m.rs".into(), "one\n".into());
+    world.open("/t/f", "m.rs:99|");
+    world.act(0, "b3 m.rs:99");
+    assert_eq!(world.status(0), "/t/m.rs: no address 99");
+}
+
+#[test]
+fn find_searches_from_the_tag_and_comes_back() {
+    check("one two one|", "key Ctrl-F\ntype one\\n", "«one» two one");
+    check(
+        "one two one|",
+        "key Ctrl-F\ntype one\\n\nkey F6",
+        "one two «one»",
+    );
+    check("one two|", "key Ctrl-F\nkey Esc\ntype x", "one twox|");
+}
+
+#[test]
+fn look_with_a_text_searches_for_it() {
+    check("a\nLook b\nb|", "b2 Look b .. @20,15", "a\nLook «b»\nb");
+}
+
+#[test]
+fn a_name_in_the_tag_renames_when_the_keyboard_leaves_it() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "x|");
+    world.act(0, "key F4\nkey Ctrl-Home\nkey Right\ntype u\nkey F4");
+    assert!(
+        world.tag(window).starts_with("/ut/f Del Snarf Undo"),
+        "{}",
+        world.tag(window)
+    );
+    assert!(world.text_of("/ut/f").is_some());
+    world.act(0, "key Ctrl-Z");
+    assert!(
+        world.tag(window).starts_with("/t/f Del"),
+        "{}",
+        world.tag(window)
+    );
+}
+
+#[test]
+fn unknown_words_run_outside_and_pipes_are_refused_aloud() {
+    let mut world = World::new(80, 24);
+    world.open("/t/f", "|sort");
+    world.act(0, "type |\nkey Alt-A\nkey F5");
+    assert_eq!(world.ran, []);
+    assert!(world.text_of("/t/+Errors").is_some());
+}
+
+#[test]
+fn files_of_the_command_line_are_shown_at_their_address() {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/t/m.rs".into(), "one\ntwo\n".into());
+    let file = FileArgument {
+        path: "/t/m.rs".into(),
+        address: "2".into(),
+    };
+    world.uis[0].app.files.push(file);
+    world.pass(1);
+    world.act(0, "key Ctrl-L");
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "one\n«two\n»");
+}
