@@ -1,0 +1,41 @@
+//! The interface of `wit/` as Rust, and the error codes that it documents.
+
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "full-tool",
+        // The guest waits in an import, the host does not.
+        imports: { default: async },
+        exports: { default: async },
+    });
+}
+
+pub(super) use generated::FullTool;
+pub(super) use generated::apex::tool as wit;
+pub(super) use generated::exports::apex::tool as exports;
+
+use wit::types::Error;
+
+/// The codes of [`Error`], as `wit/types.wit` documents them.
+pub(super) mod code {
+    pub(in super::super) const NOT_GRANTED: u32 = 1;
+    pub(in super::super) const NOT_FOUND: u32 = 3;
+    pub(in super::super) const OUT_OF_RANGE: u32 = 4;
+    pub(in super::super) const STALE: u32 = 5;
+    pub(in super::super) const LIMIT: u32 = 6;
+    pub(in super::super) const UNSUPPORTED: u32 = 7;
+    pub(in super::super) const CONFLICT: u32 = 8;
+    pub(in super::super) const SPLIT: u32 = 9;
+    pub(in super::super) const REFUSED: u32 = 10;
+    pub(in super::super) const RETRY: u32 = 12;
+}
+
+/// Returns an error of this code.
+pub(super) fn error(code: u32, message: impl Into<String>) -> Error {
+    let retry = matches!(code, code::STALE | code::CONFLICT | code::RETRY);
+    Error {
+        code,
+        message: message.into(),
+        retry,
+    }
+}
