@@ -189,7 +189,7 @@ impl Meta {
         Ok(())
     }
 
-    /// Rules, settings, notices, processes, executions and grants: they always apply.
+    /// Rules, settings and notices: they always apply.
     fn apply_desk(&mut self, op: &MetaOp) {
         match op {
             MetaOp::RuleAdd {
@@ -233,6 +233,13 @@ impl Meta {
             MetaOp::NotifyClear(notice) => {
                 self.notices.remove(notice);
             }
+            _ => self.apply_work(op),
+        }
+    }
+
+    /// Processes, executions and grants: they always apply.
+    fn apply_work(&mut self, op: &MetaOp) {
+        match op {
             MetaOp::ProcStart {
                 process,
                 owner,

@@ -175,6 +175,9 @@ impl State {
     }
 
     /// Returns the state as bytes.
+    ///
+    /// # Panics
+    /// Never: a state always encodes.
     #[must_use]
     pub fn to_snapshot(&self) -> Vec<u8> {
         postcard::to_allocvec(&(APPLY_VERSION, self)).expect("a state always encodes")

@@ -145,6 +145,9 @@ impl fmt::Display for WireError {
 
 impl core::error::Error for WireError {}
 
+/// A preamble, the noise before it and the bytes behind it.
+pub type Found = (Preamble, Vec<u8>, Vec<u8>);
+
 /// Finds a peer's preamble in what it sends, past noise.
 #[derive(Clone, Debug, Default)]
 pub struct PreambleReader {
@@ -157,10 +160,7 @@ impl PreambleReader {
     ///
     /// # Errors
     /// No magic within the limit.
-    pub fn push(
-        &mut self,
-        bytes: &[u8],
-    ) -> Result<Option<(Preamble, Vec<u8>, Vec<u8>)>, WireError> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Found>, WireError> {
         self.bytes.extend_from_slice(bytes);
         let Some(start) = self
             .bytes
@@ -200,6 +200,9 @@ impl PreambleReader {
 }
 
 /// Returns an entry's bytes: what is hashed, sent and stored.
+///
+/// # Panics
+/// Never: an entry always encodes.
 #[must_use]
 pub fn encode_entry(entry: &Entry) -> Vec<u8> {
     postcard::to_allocvec(entry).expect("an entry always encodes")
@@ -291,7 +294,7 @@ impl Frames {
             };
             let len = u32::from_le_bytes(*len);
             let whole = len as usize + 4;
-            if whole < HEADER_LEN || whole > limits::FRAME_LEN_MAX {
+            if !(HEADER_LEN..=limits::FRAME_LEN_MAX).contains(&whole) {
                 return Err(WireError::Length(u64::from(len) + 4));
             }
             if rest.len() < whole {

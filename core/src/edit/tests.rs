@@ -1,15 +1,14 @@
 //! Every edit of a small text, against slow and obvious models.
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::*;
 
 fn applied(text: &str, splices: &[Splice]) -> String {
     let mut text = Text::from(text);
     check(splices, text.len()).unwrap();
-    super::apply(&mut text, splices);
+    apply(&mut text, splices);
     text.to_string()
 }
 
@@ -42,9 +41,9 @@ fn edits(len: u64, letters: &[&str]) -> Vec<Vec<Splice>> {
 fn an_edit_and_its_inverse_give_the_text_back() {
     for edit in edits(4, &["", "x", "é漢"]) {
         let mut text = Text::from("abcd");
-        let inverse = super::apply(&mut text, &edit);
+        let inverse = apply(&mut text, &edit);
         check(&inverse, text.len()).unwrap();
-        super::apply(&mut text, &inverse);
+        apply(&mut text, &inverse);
         assert_eq!(text.to_string(), "abcd", "{edit:?}");
     }
 }
@@ -116,7 +115,7 @@ fn a_carried_edit_keeps_both_edits_or_is_a_conflict() {
             let carried = carry(core::slice::from_ref(&edit), core::slice::from_ref(&later));
             assert_eq!(carried.is_err(), conflict, "{edit:?} over {later:?}");
             let Ok(carried) = carried else { continue };
-            let after = applied(&applied("abc", &[later.clone()]), &carried);
+            let after = applied(&applied("abc", core::slice::from_ref(&later)), &carried);
             let letters = |text: &str| text.chars().filter(|c| "xQ".contains(*c)).count();
             assert_eq!(letters(&after), letters(&later.text) + letters(&edit.text));
             for (i, c) in "abc".chars().enumerate() {

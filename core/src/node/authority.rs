@@ -269,7 +269,7 @@ impl Authority {
             (ClientMessage::Ping(n), _) => {
                 out.push(Output::Send(connection, ServerMessage::Pong(n)));
             }
-            (message, Some(peer)) => self.receive_from(now, connection, peer, message, out),
+            (message, Some(peer)) => self.receive_from(now, (connection, peer), message, out),
             (_, None) => refuse(connection, ErrorCode::Protocol, "say hello first", out),
         }
         self.settle(now, out);
@@ -278,8 +278,7 @@ impl Authority {
     fn receive_from(
         &mut self,
         now: Millis,
-        connection: ConnectionId,
-        peer: Peer,
+        (connection, peer): (ConnectionId, Peer),
         message: ClientMessage,
         out: &mut Vec<Output>,
     ) {
@@ -292,7 +291,7 @@ impl Authority {
                 id,
                 outcome,
             } => {
-                self.decided(now, from, (author, id), outcome, out);
+                self.decided(now, from, (author, id, outcome), out);
             }
             ClientMessage::CreateShard(shard) => self.create_shard(now, connection, shard, out),
             ClientMessage::DeleteShard(shard) => self.delete_shard(connection, shard, out),

@@ -468,10 +468,6 @@ fn missing_buffer(id: BufferId) -> Refusal {
 }
 
 /// Turns what a node refused into what the author is told.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it is the argument of map_err"
-)]
 fn refused(error: NodeError) -> Refusal {
     match error {
         NodeError::Missing(what) => Refusal::NotFound(what.into()),

@@ -105,7 +105,7 @@ impl Node {
                 let version = self
                     .state
                     .buffer(id)
-                    .map_or(Version::default(), |b| b.version());
+                    .map_or(Version::default(), super::super::buffer::Buffer::version);
                 let recent = self.recent.entry(id).or_default();
                 recent.restart(version);
                 recent.dropped = seq;

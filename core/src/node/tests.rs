@@ -4,9 +4,8 @@ mod leading;
 mod leases;
 mod proposing;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use super::authority::{Authority, Genesis, Output};
 use super::client::{Client, ClientEvent, ui_hello};
@@ -118,19 +117,19 @@ impl World {
     fn deliver(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match output {
-                Output::Send(connection, message) => self.send(connection, message),
+                Output::Send(connection, message) => self.send(connection, &message),
                 Output::Publish { except, records } => {
                     let entries: Vec<(Shard, Bytes)> =
                         records.iter().map(|r| (r.shard, r.bytes.clone())).collect();
                     let followers: Vec<_> = self.authority.followers().collect();
                     for connection in followers.into_iter().filter(|c| Some(*c) != except) {
-                        self.send(connection, ServerMessage::Entries(entries.clone()));
+                        self.send(connection, &ServerMessage::Entries(entries.clone()));
                     }
                 }
                 Output::Welcome(connection, welcome, snapshot) => {
-                    self.send(connection, ServerMessage::Welcome(welcome));
+                    self.send(connection, &ServerMessage::Welcome(welcome));
                     for piece in snapshot.chunks(100) {
-                        self.send(connection, ServerMessage::Snapshot(Bytes(piece.into())));
+                        self.send(connection, &ServerMessage::Snapshot(Bytes(piece.into())));
                     }
                 }
                 other => self.host.push(other),
@@ -138,11 +137,11 @@ impl World {
         }
     }
 
-    fn send(&mut self, connection: ConnectionId, message: ServerMessage) {
+    fn send(&mut self, connection: ConnectionId, message: &ServerMessage) {
         // Through its bytes, as on a socket.
-        let mut frames = Frames::new(encode_server(&message));
+        let mut frames = Frames::new(encode_server(message));
         let decoded = frames.next_server().unwrap().unwrap();
-        assert_eq!(decoded, message);
+        assert_eq!(&decoded, message);
         if let Some(peer) = self
             .peers
             .values_mut()

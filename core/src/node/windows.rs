@@ -26,6 +26,14 @@ pub enum Placement {
     Column(ColumnId),
 }
 
+/// The place of a new window, and what the window it splits keeps.
+struct Place {
+    column: ColumnId,
+    index: u32,
+    weight: u32,
+    split: Option<(WindowId, u32)>,
+}
+
 impl Node {
     /// Lays a new session out: top row, one column, and a directory window.
     ///
@@ -159,7 +167,12 @@ impl Node {
         if self.state.buffer(body).is_none() {
             return Err(NodeError::Missing("the buffer"));
         }
-        let (column, index, weight, split) = self.place_for(placement)?;
+        let Place {
+            column,
+            index,
+            weight,
+            split,
+        } = self.place_for(placement)?;
         let id = WindowId::new(self.alloc());
         let tag = self.new_tag(ViewId::Tag(id), "")?;
         self.create_shard(Shard::Window(id))?;
@@ -185,10 +198,7 @@ impl Node {
     }
 
     /// Returns column, index and weight of a new window, and what the window it splits keeps.
-    fn place_for(
-        &mut self,
-        placement: Placement,
-    ) -> Result<(ColumnId, u32, u32, Option<(WindowId, u32)>), NodeError> {
+    fn place_for(&mut self, placement: Placement) -> Result<Place, NodeError> {
         if self
             .state
             .layout()
@@ -215,17 +225,24 @@ impl Node {
             _ => (0..column.windows.len()).max_by_key(|i| (column.windows[*i].weight, *i)),
         };
         let Some(split) = split else {
-            return Ok((column.id, 0, WEIGHT_DEFAULT, None));
+            let (index, weight) = (0, WEIGHT_DEFAULT);
+            return Ok(Place {
+                column: column.id,
+                index,
+                weight,
+                split: None,
+            });
         };
         let slot = column.windows[split];
         let taken = slot.weight / 2;
         let index = u32::try_from(split + 1).unwrap_or(u32::MAX);
-        Ok((
-            column.id,
+        let split = Some((slot.window, slot.weight - taken));
+        Ok(Place {
+            column: column.id,
             index,
-            taken,
-            Some((slot.window, slot.weight - taken)),
-        ))
+            weight: taken,
+            split,
+        })
     }
 
     /// Returns the column that has the focus, else the last one.

@@ -194,10 +194,10 @@ impl Authority {
         &mut self,
         now: Millis,
         from: AttachmentId,
-        key: (AttachmentId, ProposalId),
-        outcome: Outcome,
+        (author, id, outcome): (AttachmentId, ProposalId, Outcome),
         out: &mut Vec<Output>,
     ) {
+        let key = (author, id);
         if self.routed.get(&key).is_none_or(|routed| routed.to != from) {
             // Late: it went to another leader meanwhile, who knows whether it was applied.
             return;

@@ -1,12 +1,9 @@
 //! A UI that leads, others that follow.
 
-use alloc::string::{String, ToString};
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::*;
-use crate::entry::BufferOp;
-use crate::message::{ErrorCode, ServerMessage};
+use crate::message::ErrorCode;
 use crate::text::Span;
 
 #[test]
@@ -237,6 +234,15 @@ fn bad_appends_are_refused_by_kind_and_leave_the_log_alone() {
         assert!(refused, "{entry:?}: {out:?}");
         assert_eq!(world.authority.node().state().hash(), before);
     }
+    world.check();
+}
+
+#[test]
+fn an_append_of_garbage_is_a_protocol_error() {
+    let mut world = World::new();
+    let ui = world.ui();
+    let (buffer, _) = world.open(ui, "/tmp/x");
+    let shard = Shard::Buffer(buffer);
     let garbage = ClientMessage::Append(vec![(shard, vec![Bytes([0xFF; 9].as_slice().into())])]);
     let from = (world.peer(ui).connection, Secret(uuid::Uuid::from_u128(9)));
     let mut out = Vec::new();

@@ -1,8 +1,5 @@
 //! Leadership that moves, and what becomes of text that was overtaken.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::*;
 use crate::ids::SERVER;
 use crate::limits::GRACE_UI_MS;

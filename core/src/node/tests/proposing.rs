@@ -1,12 +1,10 @@
 //! Proposals: routed, carried forward, whole or not at all, once.
 
-use alloc::string::String;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::*;
 use crate::edit::Splice;
-use crate::ids::{ProposalId, SERVER, Version};
+use crate::ids::{SERVER, Version};
 use crate::proposal::{Change, Outcome, Refusal};
 use crate::text::Span;
 
@@ -106,11 +104,14 @@ fn server_decides_when_no_ui_is_attached() {
     world.check();
 }
 
+/// Changes, and whether a refusal is the right one.
+type Case = (Vec<Change>, fn(&Refusal) -> bool);
+
 #[test]
 fn bad_proposals_are_refused_with_what_is_wrong() {
     let (mut world, _, tool, buffer, _) = started();
     let missing = BufferId::new(99);
-    let cases: Vec<(Vec<Change>, fn(&Refusal) -> bool)> = vec![
+    let cases: Vec<Case> = vec![
         (vec![edit(buffer, 6, 4, 9, "")], |r| {
             matches!(r, Refusal::OutOfRange(_) | Refusal::Refused(_))
         }),
@@ -123,7 +124,7 @@ fn bad_proposals_are_refused_with_what_is_wrong() {
         (vec![edit(missing, 0, 0, 0, "")], |r| {
             matches!(r, Refusal::NotFound(_))
         }),
-        (vec![Change::Close(crate::ids::WindowId::new(99))], |r| {
+        (vec![Change::Close(WindowId::new(99))], |r| {
             matches!(r, Refusal::NotFound(_))
         }),
     ];
@@ -190,10 +191,10 @@ fn an_author_is_told_to_retry_when_the_leader_stays_away_and_server_waits() {
     let own = world
         .authority
         .propose_as_server(world.now, changes, &mut out);
-    world.pass(crate::limits::PROPOSAL_WAIT_MS);
+    world.pass(limits::PROPOSAL_WAIT_MS);
     let refusal = outcome(&mut world, tool, id).unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::Retry(_)));
-    world.pass(crate::limits::GRACE_UI_MS);
+    world.pass(limits::GRACE_UI_MS);
     assert_eq!(world.text(buffer), "abcdef!");
     let is_decided = |output: &Output| matches!(output, Output::Decided(id, Ok(_)) if *id == own);
     assert!(world.host.iter().any(is_decided));
