@@ -90,6 +90,7 @@ fn serve(arguments: &Arguments) -> Result<(), ServeError> {
     let uid = rustix::process::geteuid().as_raw();
     let paths = Paths::new(|name| std::env::var_os(name), uid)?;
     raise_file_limit();
+    leave_terminal();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("apexd")
@@ -141,6 +142,15 @@ fn announce(paths: &Paths) -> std::io::Result<()> {
     stdout.flush()?;
     diary::info(format_args!("serving {}", paths.socket().display()));
     Ok(())
+}
+
+/// Begins a process session of its own, so that the terminal in which `apex` started the daemon can
+/// close. Only here can that be done by safe code. Who leads a process group cannot: a daemon that
+/// a shell started by hand, which stays in the foreground.
+fn leave_terminal() {
+    if let Err(error) = rustix::process::setsid() {
+        diary::debug(format_args!("stays in the process session: {error}"));
+    }
 }
 
 /// Lets the daemon have as many files open as the system allows it.
