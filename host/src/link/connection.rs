@@ -128,15 +128,17 @@ impl Connection {
         }
         let mut buffer = vec![0; READ_LEN];
         loop {
+            // At first what came behind the peer's first frame: a peer that waits for an answer
+            // sends nothing that would wake this connection again.
+            if let Err(end) = self.take_messages().await {
+                return end;
+            }
             tokio::select! {
                 count = self.reader.read(&mut buffer) => match count {
                     Ok(0) | Err(_) => return End::Gone,
                     Ok(count) => self.frames.push(&buffer[..count]),
                 },
                 () = asked.notified() => self.tell_room().await,
-            }
-            if let Err(end) = self.take_messages().await {
-                return end;
             }
         }
     }
