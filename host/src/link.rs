@@ -5,7 +5,9 @@ pub mod connection;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -139,10 +141,12 @@ fn prepare_dir(dir: &Path, uid: u32) -> Result<(), LinkError> {
     if metadata.uid() != uid {
         return refuse("belongs to another user");
     }
-    if metadata.mode() & 0o077 != 0 {
-        return refuse("is open to other users");
+    if metadata.mode() & 0o022 != 0 {
+        return refuse("can be written by other users");
     }
-    Ok(())
+    // Others could look but not change anything so far; from here on they cannot look either.
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(dir, private).map_err(fail)
 }
 
 fn take_lock(paths: &Paths) -> Result<File, LinkError> {
@@ -189,7 +193,6 @@ fn bind_socket(socket: &Path) -> Result<UnixListener, LinkError> {
 mod tests {
     use super::*;
     use crate::disk::testing::TempDir;
-    use std::os::unix::fs::PermissionsExt as _;
 
     fn paths(dir: &TempDir) -> Paths {
         let home = dir.path().to_owned();
@@ -221,14 +224,21 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_directory_that_others_can_enter_is_refused() {
+    fn a_runtime_directory_that_others_can_change_is_refused() {
         let dir = TempDir::new();
         let paths = paths(&dir);
         std::fs::create_dir(&paths.runtime_dir).unwrap();
-        std::fs::set_permissions(&paths.runtime_dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let chmod = |mode| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&paths.runtime_dir, mode).unwrap();
+        };
+        chmod(0o775);
         let error = run(async { Listener::bind(&paths).unwrap_err() });
-        assert!(error.to_string().contains("open to other users"), "{error}");
-        std::fs::remove_dir(&paths.runtime_dir).unwrap();
+        assert!(error.to_string().contains("written by other users"), "{error}");
+        chmod(0o755);
+        run(async { Listener::bind(&paths).unwrap().close() });
+        assert_eq!(std::fs::metadata(&paths.runtime_dir).unwrap().mode() & 0o777, 0o700);
+        std::fs::remove_dir_all(&paths.runtime_dir).unwrap();
         std::os::unix::fs::symlink(dir.path(), &paths.runtime_dir).unwrap();
         let error = run(async { Listener::bind(&paths).unwrap_err() });
         assert!(error.to_string().contains("no directory"), "{error}");

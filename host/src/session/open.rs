@@ -17,7 +17,7 @@ use crate::config::LOAD_PACE_MS;
 use crate::disk::DiskError;
 use crate::files::{self, Found, Known, Loaded, Reader};
 use crate::seam::{LoadStep, Peer, SessionInput, TaskReport};
-use crate::{diary, seam};
+use crate::diary;
 
 /// A content that no version has: a buffer that was edited while it was loading is modified.
 const NO_CONTENT: Version = Version::new(u64::MAX);
@@ -286,7 +286,7 @@ impl Session {
 /// Reads a file on a thread for it, one piece at a time as the session takes them.
 fn read(buffer: BufferId, reader: Reader, inputs: &mpsc::Sender<SessionInput>) {
     let report = |step: LoadStep| {
-        let report = seam::TaskReport::Load { buffer, step };
+        let report = TaskReport::Load { buffer, step };
         inputs.blocking_send(SessionInput::Task(report)).is_ok()
     };
     let result = reader.read(|text| {
