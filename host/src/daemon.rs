@@ -260,6 +260,9 @@ impl Daemon {
 
     async fn rename(&mut self, label: &str, new_label: String) -> Result<Answer, ErrorMessage> {
         check_label(&new_label)?;
+        if self.labelled(label).is_none() {
+            return Err(no_session(label));
+        }
         if self.labelled(&new_label).is_some() {
             let words = format!("a session {new_label} exists already; choose another label");
             return Err(ErrorMessage::new(ErrorCode::Exists, words));
