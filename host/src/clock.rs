@@ -12,10 +12,15 @@ pub struct Clock {
 
 impl Clock {
     /// Starts a clock at 0.
-    #[expect(clippy::disallowed_methods, reason = "this is the place where time comes in")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the place where time comes in"
+    )]
     #[must_use]
     pub fn start() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 
     /// Returns the time.
@@ -34,8 +39,13 @@ impl Clock {
 }
 
 /// Returns the wall clock's time in seconds since 1970, for file names and lines of the diary.
-#[expect(clippy::disallowed_methods, reason = "this is the place where time comes in")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place where time comes in"
+)]
 #[must_use]
 pub fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

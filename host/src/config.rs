@@ -96,7 +96,11 @@ impl fmt::Display for ConfigError {
             ),
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::TooLarge(path) => {
-                write!(f, "{} is larger than {SETTINGS_LEN_MAX} bytes", path.display())
+                write!(
+                    f,
+                    "{} is larger than {SETTINGS_LEN_MAX} bytes",
+                    path.display()
+                )
             }
             Self::Syntax(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Value(path, key) => write!(
@@ -121,7 +125,9 @@ impl Paths {
     ) -> Result<Self, ConfigError> {
         // Relative paths in these variables are to be ignored (XDG base directory rules).
         let absolute = |name: &str| {
-            environment(name).map(PathBuf::from).filter(|path| path.is_absolute())
+            environment(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
         };
         let home_dir = absolute("HOME");
         let base = |name: &str, below_home: &str| match (absolute(name), &home_dir) {
@@ -209,7 +215,10 @@ pub fn read_settings(path: &Path) -> Result<BTreeMap<String, String>, ConfigErro
 
 fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map_or(1, |span| {
-        1 + text.as_bytes()[..span.start.min(text.len())].iter().filter(|b| **b == b'\n').count()
+        1 + text.as_bytes()[..span.start.min(text.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
     });
     ConfigError::Syntax(path.to_owned(), format!("line {line}: {}", error.message()))
 }
@@ -246,7 +255,10 @@ mod tests {
 
     fn paths(variables: &[(&str, &str)]) -> Result<Paths, ConfigError> {
         let find = |name: &str| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
         };
         Paths::new(find, 7)
     }
@@ -270,7 +282,10 @@ mod tests {
 
     #[test]
     fn without_a_runtime_dir_the_uid_names_one() {
-        assert_eq!(paths(&[("HOME", "/h")]).unwrap().runtime_dir, Path::new("/tmp/apex-7"));
+        assert_eq!(
+            paths(&[("HOME", "/h")]).unwrap().runtime_dir,
+            Path::new("/tmp/apex-7")
+        );
         let own = paths(&[("HOME", "/h"), ("APEX_RUNTIME_DIR", "/x")]).unwrap();
         assert_eq!(own.runtime_dir, Path::new("/x"));
     }
@@ -278,7 +293,10 @@ mod tests {
     #[test]
     fn a_missing_home_and_a_long_socket_path_are_said() {
         assert!(matches!(paths(&[]), Err(ConfigError::NoHome)));
-        assert!(matches!(paths(&[("HOME", "relative")]), Err(ConfigError::NoHome)));
+        assert!(matches!(
+            paths(&[("HOME", "relative")]),
+            Err(ConfigError::NoHome)
+        ));
         let long = format!("/{}", "x".repeat(SOCKET_PATH_LEN_MAX));
         let error = paths(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", &long)]).unwrap_err();
         assert!(error.to_string().contains("APEX_RUNTIME_DIR"), "{error}");
@@ -289,14 +307,28 @@ mod tests {
         let dir = crate::disk::testing::TempDir::new();
         let path = dir.path().join("settings.toml");
         assert_eq!(read_settings(&path).unwrap(), BTreeMap::new());
-        std::fs::write(&path, "tab = 8\n\"tool.tidy.off\" = \"*.md\"\n[tool.x]\ny = true\n").unwrap();
+        std::fs::write(
+            &path,
+            "tab = 8\n\"tool.tidy.off\" = \"*.md\"\n[tool.x]\ny = true\n",
+        )
+        .unwrap();
         let settings = read_settings(&path).unwrap();
         assert_eq!(settings["tab"], "8");
         assert_eq!(settings["tool.tidy.off"], "*.md");
         assert_eq!(settings["tool.x.y"], "true");
         std::fs::write(&path, "a = 1\nb = \n").unwrap();
-        assert!(read_settings(&path).unwrap_err().to_string().contains("line 2"));
+        assert!(
+            read_settings(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("line 2")
+        );
         std::fs::write(&path, "a = [1]\n").unwrap();
-        assert!(read_settings(&path).unwrap_err().to_string().contains("\"a\""));
+        assert!(
+            read_settings(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("\"a\"")
+        );
     }
 }

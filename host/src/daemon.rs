@@ -140,7 +140,8 @@ impl Daemon {
     async fn take_connection(&mut self, accepted: io::Result<Accepted>) {
         match accepted {
             Ok(Accepted::Peer(stream)) if self.connections.len() < CONNECTION_COUNT_MAX => {
-                self.connections.spawn(connection::serve(stream, self.desk.clone()));
+                self.connections
+                    .spawn(connection::serve(stream, self.desk.clone()));
             }
             Ok(Accepted::Peer(stream)) => {
                 let words = format!("{CONNECTION_COUNT_MAX} connections are open already");
@@ -164,10 +165,18 @@ impl Daemon {
     async fn take(&mut self, input: DaemonInput) {
         match input {
             // Who asked may have gone.
-            DaemonInput::Find { name, is_made, reply } => {
+            DaemonInput::Find {
+                name,
+                is_made,
+                reply,
+            } => {
                 drop(reply.send(self.find(name, is_made)));
             }
-            DaemonInput::Ask { asker, request, ask } => self.answer(asker, request, ask).await,
+            DaemonInput::Ask {
+                asker,
+                request,
+                ask,
+            } => self.answer(asker, request, ask).await,
         }
     }
 
@@ -177,9 +186,10 @@ impl Daemon {
             SessionName::Label(label) => self.labelled(label),
         };
         match (found, name) {
-            (Some((id, entry)), _) => {
-                Ok(SessionDoor { session: *id, inputs: entry.inputs.clone() })
-            }
+            (Some((id, entry)), _) => Ok(SessionDoor {
+                session: *id,
+                inputs: entry.inputs.clone(),
+            }),
             (None, SessionName::Label(label)) if is_made => self.make(label),
             (None, SessionName::Label(label)) => Err(no_session(&label)),
             (None, SessionName::Id(id)) => Err(no_session(&id.to_string())),
@@ -207,22 +217,37 @@ impl Daemon {
             tools: self.config.tools.clone(),
         });
         diary::info(format_args!("session {label} is {}", door.session));
-        self.sessions.insert(door.session, Entry { label, inputs: door.inputs.clone() });
+        self.sessions.insert(
+            door.session,
+            Entry {
+                label,
+                inputs: door.inputs.clone(),
+            },
+        );
         let session = door.session;
-        self.session_tasks.spawn(async move { (session, task.await) });
+        self.session_tasks
+            .spawn(async move { (session, task.await) });
         Ok(door)
     }
 
     fn session_ended(&mut self, session: SessionId, ended: Result<Ended, JoinError>) {
-        let label = self.sessions.remove(&session).map_or_else(String::new, |entry| entry.label);
+        let label = self
+            .sessions
+            .remove(&session)
+            .map_or_else(String::new, |entry| entry.label);
         match ended {
             Ok(Ended { panic: None, .. }) => diary::info(format_args!("session {session} ended")),
-            Ok(Ended { panic: Some((words, files)), .. }) => diary::error(format_args!(
+            Ok(Ended {
+                panic: Some((words, files)),
+                ..
+            }) => diary::error(format_args!(
                 "session {label} ({session}) failed: {words}; {} texts were rescued",
                 files.len()
             )),
             Err(error) => {
-                diary::error(format_args!("session {label} ({session}) failed at its end: {error}"));
+                diary::error(format_args!(
+                    "session {label} ({session}) failed at its end: {error}"
+                ));
             }
         }
     }
@@ -230,7 +255,11 @@ impl Daemon {
     async fn answer(&mut self, asker: Asker, request: RequestId, ask: Ask) {
         let done = match ask {
             Ask::Sessions => {
-                let inputs = self.sessions.values().map(|entry| entry.inputs.clone()).collect();
+                let inputs = self
+                    .sessions
+                    .values()
+                    .map(|entry| entry.inputs.clone())
+                    .collect();
                 tokio::spawn(list_sessions(inputs, asker, request));
                 return;
             }
@@ -267,22 +296,36 @@ impl Daemon {
             let words = format!("a session {new_label} exists already; choose another label");
             return Err(ErrorMessage::new(ErrorCode::Exists, words));
         }
-        let entry = self.sessions.values_mut().find(|entry| entry.label == label);
+        let entry = self
+            .sessions
+            .values_mut()
+            .find(|entry| entry.label == label);
         let entry = entry.ok_or_else(|| no_session(label))?;
         entry.label.clone_from(&new_label);
         // A session that has ended is removed by its own report.
-        drop(entry.inputs.send(SessionInput::Rename { label: new_label }).await);
+        drop(
+            entry
+                .inputs
+                .send(SessionInput::Rename { label: new_label })
+                .await,
+        );
         Ok(Answer::Done)
     }
 
     /// Ends a session; its label is free at once, the answer comes when it has ended.
     fn delete(&mut self, id: SessionId, asker: Asker, request: RequestId) {
-        let Some(entry) = self.sessions.remove(&id) else { return };
+        let Some(entry) = self.sessions.remove(&id) else {
+            return;
+        };
         tokio::spawn(async move {
             let words = format!("the session {} was ended", entry.label);
             let reason = ErrorMessage::new(ErrorCode::NotFound, words);
             let (reply, ended) = oneshot::channel();
-            let input = SessionInput::End { reason, rescue_dir: None, reply };
+            let input = SessionInput::End {
+                reason,
+                rescue_dir: None,
+                reply,
+            };
             if entry.inputs.send(input).await.is_ok() {
                 // An error here means that it ended by itself meanwhile.
                 drop(ended.await);
@@ -316,10 +359,18 @@ impl Daemon {
         for entry in self.sessions.into_values() {
             let (reply, ended) = oneshot::channel();
             let rescue_dir = Some(self.config.paths.rescued());
-            let input = SessionInput::End { reason: reason.clone(), rescue_dir, reply };
+            let input = SessionInput::End {
+                reason: reason.clone(),
+                rescue_dir,
+                reply,
+            };
             ends.spawn(async move {
                 let sent = entry.inputs.send(input).await.is_ok();
-                let files = if sent { ended.await.unwrap_or_default() } else { Vec::new() };
+                let files = if sent {
+                    ended.await.unwrap_or_default()
+                } else {
+                    Vec::new()
+                };
                 (entry.label, files)
             });
         }
@@ -327,7 +378,10 @@ impl Daemon {
         let ending = async {
             while let Some(ended) = ends.join_next().await {
                 if let Ok((label, files)) = ended {
-                    diary::info(format_args!("session {label}: {} texts rescued", files.len()));
+                    diary::info(format_args!(
+                        "session {label}: {} texts rescued",
+                        files.len()
+                    ));
                 }
             }
             let (reply, stopped) = oneshot::channel();
@@ -394,7 +448,10 @@ async fn ask_tools(tools: ToolHandle, asker: Asker, request: RequestId, ask: Ask
         Ask::ToolLog(tool) => {
             let (reply, lines) = oneshot::channel();
             tools.send(ToolHostMessage::Log { tool, reply });
-            lines.await.unwrap_or_else(|_| Err(no_tools())).map(Answer::Lines)
+            lines
+                .await
+                .unwrap_or_else(|_| Err(no_tools()))
+                .map(Answer::Lines)
         }
         Ask::Tool(order) => {
             tools.send(ToolHostMessage::Order { order, reply });
@@ -411,7 +468,10 @@ async fn ask_tools(tools: ToolHandle, asker: Asker, request: RequestId, ask: Ask
 }
 
 fn no_tools() -> ErrorMessage {
-    ErrorMessage::new(ErrorCode::NotFound, "no tools run here; start apexd without --no-tools")
+    ErrorMessage::new(
+        ErrorCode::NotFound,
+        "no tools run here; start apexd without --no-tools",
+    )
 }
 
 #[cfg(test)]

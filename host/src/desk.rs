@@ -94,22 +94,42 @@ impl Desk {
     #[must_use]
     pub fn new() -> (Self, mpsc::Receiver<DaemonInput>) {
         let (inputs, receiver) = mpsc::channel(DESK_QUEUE_COUNT_MAX);
-        (Self { inputs, connections: ConnectionIds::default() }, receiver)
+        (
+            Self {
+                inputs,
+                connections: ConnectionIds::default(),
+            },
+            receiver,
+        )
     }
 
     /// Finds a session, or makes it when its label is new and `is_made`.
     ///
     /// # Errors
     /// When there is none, or the daemon ends.
-    pub async fn find(&self, name: SessionName, is_made: bool) -> Result<SessionDoor, ErrorMessage> {
+    pub async fn find(
+        &self,
+        name: SessionName,
+        is_made: bool,
+    ) -> Result<SessionDoor, ErrorMessage> {
         let (reply, answer) = oneshot::channel();
-        self.send(DaemonInput::Find { name, is_made, reply }).await;
+        self.send(DaemonInput::Find {
+            name,
+            is_made,
+            reply,
+        })
+        .await;
         answer.await.unwrap_or_else(|_| Err(ending()))
     }
 
     /// Asks something; the answer goes to the asker.
     pub async fn ask(&self, asker: Asker, request: RequestId, ask: Ask) {
-        self.send(DaemonInput::Ask { asker, request, ask }).await;
+        self.send(DaemonInput::Ask {
+            asker,
+            request,
+            ask,
+        })
+        .await;
     }
 
     async fn send(&self, input: DaemonInput) {
@@ -122,5 +142,8 @@ impl Desk {
 }
 
 fn ending() -> ErrorMessage {
-    ErrorMessage::new(ErrorCode::Retry, "the daemon is ending; start it again with apex")
+    ErrorMessage::new(
+        ErrorCode::Retry,
+        "the daemon is ending; start it again with apex",
+    )
 }

@@ -8,7 +8,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,12 +102,24 @@ pub enum DiskError {
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::System { doing, path, source } => {
+            Self::System {
+                doing,
+                path,
+                source,
+            } => {
                 write!(f, "cannot {doing} {}: {}", path.display(), words(source))?;
-                if *doing == "write" { f.write_str("; the file is as it was") } else { Ok(()) }
+                if *doing == "write" {
+                    f.write_str("; the file is as it was")
+                } else {
+                    Ok(())
+                }
             }
             Self::Special { path, kind } => {
-                write!(f, "{} is {kind}; only files and directories open", path.display())
+                write!(
+                    f,
+                    "{} is {kind}; only files and directories open",
+                    path.display()
+                )
             }
             Self::Directory(path) => {
                 write!(f, "{} is a directory and cannot be written", path.display())
@@ -139,7 +153,11 @@ fn words(error: &io::Error) -> String {
 }
 
 fn system<'a>(doing: &'static str, path: &'a Path) -> impl Fn(io::Error) -> DiskError + 'a {
-    move |source| DiskError::System { doing, path: path.to_owned(), source }
+    move |source| DiskError::System {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// Opens a path for reading, without ever waiting for a device or a fifo.
@@ -155,7 +173,12 @@ pub fn open(path: &Path) -> Result<Source, DiskError> {
         Ok(metadata) => match kind_of(&metadata) {
             Kind::File => {}
             Kind::Directory => return Ok(Source::Directory),
-            Kind::Special(kind) => return Err(DiskError::Special { path: path.to_owned(), kind }),
+            Kind::Special(kind) => {
+                return Err(DiskError::Special {
+                    path: path.to_owned(),
+                    kind,
+                });
+            }
         },
     }
     let file = OpenOptions::new()
@@ -165,9 +188,15 @@ pub fn open(path: &Path) -> Result<Source, DiskError> {
         .map_err(system("read", path))?;
     let metadata = file.metadata().map_err(system("read", path))?;
     match kind_of(&metadata) {
-        Kind::File => Ok(Source::File { file, stamp: Stamp::of(&metadata) }),
+        Kind::File => Ok(Source::File {
+            file,
+            stamp: Stamp::of(&metadata),
+        }),
         Kind::Directory => Ok(Source::Directory),
-        Kind::Special(kind) => Err(DiskError::Special { path: path.to_owned(), kind }),
+        Kind::Special(kind) => Err(DiskError::Special {
+            path: path.to_owned(),
+            kind,
+        }),
     }
 }
 
@@ -242,7 +271,10 @@ pub fn stamp(path: &Path) -> Result<Option<Stamp>, DiskError> {
     match kind_of(&metadata) {
         Kind::File => Ok(Some(Stamp::of(&metadata))),
         Kind::Directory => Err(DiskError::Directory(path.to_owned())),
-        Kind::Special(kind) => Err(DiskError::Special { path: path.to_owned(), kind }),
+        Kind::Special(kind) => Err(DiskError::Special {
+            path: path.to_owned(),
+            kind,
+        }),
     }
 }
 
@@ -250,6 +282,9 @@ pub fn stamp(path: &Path) -> Result<Option<Stamp>, DiskError> {
 ///
 /// # Errors
 /// When it cannot be read.
+///
+/// # Panics
+/// Never: nothing stops the reading.
 pub fn digest(path: &Path) -> Result<Digest, DiskError> {
     let mut file = File::open(path).map_err(system("read", path))?;
     let digest = read_pieces(path, &mut file, READ_LEN, |_| true)?;
@@ -260,10 +295,7 @@ pub fn digest(path: &Path) -> Result<Digest, DiskError> {
 ///
 /// # Errors
 /// When the system refuses, the file is read-only, or it is no regular file.
-pub fn write(
-    path: &Path,
-    pieces: impl Iterator<Item = Vec<u8>>,
-) -> Result<Written, DiskError> {
+pub fn write(path: &Path, pieces: impl Iterator<Item = Vec<u8>>) -> Result<Written, DiskError> {
     let target = follow_links(path)?;
     let old = match std::fs::metadata(&target) {
         Ok(metadata) => Some(metadata),
@@ -281,7 +313,12 @@ fn check_writable(target: &Path, old: &Metadata) -> Result<(), DiskError> {
     match kind_of(old) {
         Kind::File => {}
         Kind::Directory => return Err(DiskError::Directory(target.to_owned())),
-        Kind::Special(kind) => return Err(DiskError::Special { path: target.to_owned(), kind }),
+        Kind::Special(kind) => {
+            return Err(DiskError::Special {
+                path: target.to_owned(),
+                kind,
+            });
+        }
     }
     // The rename needs no right to the file itself, so that a read-only file would be replaced
     // without a word. For root every file is writable; then only the mode tells.
@@ -340,8 +377,17 @@ impl Temporary {
         // An old file's text stays hidden until the mode is copied; a new one obeys the umask.
         let mode = if old.is_some() { 0o600 } else { 0o666 };
         let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(mode).open(&path).map_err(&fail)?;
-        let temporary = Self { file, path, is_renamed: false };
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path)
+            .map_err(&fail)?;
+        let temporary = Self {
+            file,
+            path,
+            is_renamed: false,
+        };
         if let Some(old) = old {
             temporary.copy_rights(old).map_err(&fail)?;
         }
@@ -354,7 +400,8 @@ impl Temporary {
         let mut mode = old.mode() & 0o7777;
         if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
             let owner = std::os::unix::fs::fchown(&self.file, Some(old.uid()), Some(old.gid()));
-            let group = owner.or_else(|_| std::os::unix::fs::fchown(&self.file, None, Some(old.gid())));
+            let group =
+                owner.or_else(|_| std::os::unix::fs::fchown(&self.file, None, Some(old.gid())));
             if group.is_err() {
                 mode &= 0o777;
             }
@@ -381,7 +428,10 @@ impl Temporary {
         self.is_renamed = true;
         let stamp = Stamp::of(&self.file.metadata().map_err(&fail)?);
         sync_dir(target);
-        Ok(Written { digest: *hasher.finalize().as_bytes(), stamp })
+        Ok(Written {
+            digest: *hasher.finalize().as_bytes(),
+            stamp,
+        })
     }
 }
 
@@ -431,12 +481,18 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn pieces(text: &str) -> impl Iterator<Item = Vec<u8>> {
-        text.as_bytes().chunks(3).map(<[u8]>::to_vec).collect::<Vec<_>>().into_iter()
+        text.as_bytes()
+            .chunks(3)
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     fn names(dir: &Path) -> Vec<OsString> {
-        let mut names: Vec<_> =
-            std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         names.sort();
         names
     }
@@ -487,7 +543,10 @@ mod tests {
         let mut temporary = Temporary::new(&path, None).unwrap();
         temporary.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let error = temporary.fill(&path, pieces("new")).unwrap_err();
-        assert!(error.to_string().contains("no space left on device"), "{error}");
+        assert!(
+            error.to_string().contains("no space left on device"),
+            "{error}"
+        );
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(names(dir.path()), ["a"]);
     }
@@ -498,12 +557,26 @@ mod tests {
         let path = dir.path().join("a");
         std::fs::write(&path, "old").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
-        assert!(matches!(write(&path, pieces("new")), Err(DiskError::ReadOnly(_))));
+        assert!(matches!(
+            write(&path, pieces("new")),
+            Err(DiskError::ReadOnly(_))
+        ));
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
-        assert!(matches!(write(dir.path(), pieces("x")), Err(DiskError::Directory(_))));
-        assert!(matches!(write(Path::new("/dev/null"), pieces("x")), Err(DiskError::Special { .. })));
+        assert!(matches!(
+            write(dir.path(), pieces("x")),
+            Err(DiskError::Directory(_))
+        ));
+        assert!(matches!(
+            write(Path::new("/dev/null"), pieces("x")),
+            Err(DiskError::Special { .. })
+        ));
         let missing = dir.path().join("no/such");
-        assert!(write(&missing, pieces("x")).unwrap_err().to_string().contains("no such file"));
+        assert!(
+            write(&missing, pieces("x"))
+                .unwrap_err()
+                .to_string()
+                .contains("no such file")
+        );
     }
 
     #[test]
@@ -519,8 +592,16 @@ mod tests {
         )
         .unwrap();
         assert!(open(&fifo).unwrap_err().to_string().contains("a fifo"));
-        assert!(open(Path::new("/dev/null")).unwrap_err().to_string().contains("character device"));
+        assert!(
+            open(Path::new("/dev/null"))
+                .unwrap_err()
+                .to_string()
+                .contains("character device")
+        );
         assert!(matches!(open(dir.path()), Ok(Source::Directory)));
-        assert!(matches!(open(&dir.path().join("none")), Ok(Source::Missing)));
+        assert!(matches!(
+            open(&dir.path().join("none")),
+            Ok(Source::Missing)
+        ));
     }
 }

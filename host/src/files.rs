@@ -90,7 +90,11 @@ pub fn absolute(directory: &str, name: &str) -> Result<String, NameError> {
         }
     }
     let name = format!("/{}", parts.join("/"));
-    if name.len() > limits::NAME_LEN_MAX { Err(NameError::TooLong) } else { Ok(name) }
+    if name.len() > limits::NAME_LEN_MAX {
+        Err(NameError::TooLong)
+    } else {
+        Ok(name)
+    }
 }
 
 /// What is at a path.
@@ -110,16 +114,22 @@ pub enum Found {
 /// When it cannot be read, or is neither a file nor a directory.
 pub fn find(path: &Path) -> Result<Found, DiskError> {
     match disk::open(path)? {
-        Source::File { file, stamp } => {
-            Ok(Found::File(Reader { path: path.to_owned(), file, stamp }))
-        }
+        Source::File { file, stamp } => Ok(Found::File(Reader {
+            path: path.to_owned(),
+            file,
+            stamp,
+        })),
         Source::Directory => Ok(Found::Directory(listing(path)?)),
         Source::Missing => Ok(Found::New),
     }
 }
 
 fn listing(path: &Path) -> Result<String, DiskError> {
-    let fail = |source| DiskError::System { doing: "read", path: path.to_owned(), source };
+    let fail = |source| DiskError::System {
+        doing: "read",
+        path: path.to_owned(),
+        source,
+    };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -158,7 +168,10 @@ impl Reader {
     ///
     /// # Errors
     /// When the system refuses; pieces may have been handed over by then.
-    pub fn read(mut self, mut take: impl FnMut(String) -> bool) -> Result<Option<Loaded>, DiskError> {
+    pub fn read(
+        mut self,
+        mut take: impl FnMut(String) -> bool,
+    ) -> Result<Option<Loaded>, DiskError> {
         let mut decoder = Decoder::default();
         let mut is_wanted = true;
         let digest = disk::read_pieces(&self.path, &mut self.file, PIECE_BYTES_LEN, |bytes| {
@@ -170,13 +183,19 @@ impl Reader {
         if is_wanted && !rest.is_empty() {
             is_wanted = take(rest);
         }
-        Ok(digest.filter(|_| is_wanted).map(|digest| Loaded { digest, stamp: self.stamp }))
+        Ok(digest.filter(|_| is_wanted).map(|digest| Loaded {
+            digest,
+            stamp: self.stamp,
+        }))
     }
 
     /// Reads the whole text.
     ///
     /// # Errors
     /// When the system refuses.
+    ///
+    /// # Panics
+    /// Never: nothing stops the reading.
     pub fn read_all(self) -> Result<(Text, Loaded), DiskError> {
         let mut text = Text::new();
         let loaded = self.read(|piece| {
@@ -224,7 +243,10 @@ impl fmt::Display for GuardError {
                     Some(old_len) if old_len != len => write!(f, "{old_len} bytes then, ")?,
                     Some(_) | None => f.write_str("its bytes differ, ")?,
                 }
-                write!(f, "{len} bytes now) and was not written; Get reads it, Put! overwrites it")
+                write!(
+                    f,
+                    "{len} bytes now) and was not written; Get reads it, Put! overwrites it"
+                )
             }
             Self::Exists(path) => write!(
                 f,
@@ -260,7 +282,11 @@ pub fn guard(path: &Path, known: Option<&Known>) -> Result<(), GuardError> {
         return Ok(());
     }
     let old_len = known.stamp.map(|stamp| stamp.len);
-    Err(GuardError::Changed { path: path.to_owned(), old_len, len: now.len })
+    Err(GuardError::Changed {
+        path: path.to_owned(),
+        old_len,
+        len: now.len,
+    })
 }
 
 #[cfg(test)]
@@ -279,9 +305,16 @@ mod tests {
             ("/a", "", Err(NameError::Empty)),
             ("/a", "b\0", Err(NameError::Zero)),
         ] {
-            assert_eq!(absolute(directory, name), expect.map(str::to_owned), "{directory} {name}");
+            assert_eq!(
+                absolute(directory, name),
+                expect.map(str::to_owned),
+                "{directory} {name}"
+            );
         }
-        assert_eq!(absolute("/", &"x".repeat(limits::NAME_LEN_MAX)), Err(NameError::TooLong));
+        assert_eq!(
+            absolute("/", &"x".repeat(limits::NAME_LEN_MAX)),
+            Err(NameError::TooLong)
+        );
     }
 
     #[test]
@@ -298,7 +331,9 @@ mod tests {
         }
         std::fs::create_dir(dir.path().join("d")).unwrap();
         std::os::unix::fs::symlink("d", dir.path().join("link")).unwrap();
-        let Found::Directory(text) = find(dir.path()).unwrap() else { panic!("no directory") };
+        let Found::Directory(text) = find(dir.path()).unwrap() else {
+            panic!("no directory")
+        };
         assert_eq!(text, ".x\nZ\na b\nb\nd/\nlink/\n");
     }
 
@@ -309,7 +344,9 @@ mod tests {
         let mut bytes = "é漢🙂\r\n".repeat(100_000).into_bytes();
         bytes.extend([0xFF, 0x00, 0xC3]);
         std::fs::write(&path, &bytes).unwrap();
-        let Found::File(reader) = find(&path).unwrap() else { panic!("no file") };
+        let Found::File(reader) = find(&path).unwrap() else {
+            panic!("no file")
+        };
         let mut count = 0;
         let mut read = Vec::new();
         let loaded = reader.read(|piece| {
@@ -318,10 +355,15 @@ mod tests {
             read.extend(encode(&piece));
             true
         });
-        assert_eq!(loaded.unwrap().unwrap().digest, *blake3::hash(&bytes).as_bytes());
+        assert_eq!(
+            loaded.unwrap().unwrap().digest,
+            *blake3::hash(&bytes).as_bytes()
+        );
         assert_eq!(read, bytes);
         assert!(count > 1);
-        let Found::File(reader) = find(&path).unwrap() else { panic!("no file") };
+        let Found::File(reader) = find(&path).unwrap() else {
+            panic!("no file")
+        };
         assert_eq!(reader.read(|_| false).unwrap(), None);
     }
 
@@ -332,12 +374,20 @@ mod tests {
         guard(&path, None).unwrap();
         let written = disk::write(&path, std::iter::once(b"one\n".to_vec())).unwrap();
         assert!(matches!(guard(&path, None), Err(GuardError::Exists(_))));
-        let known = Known { digest: written.digest, stamp: Some(written.stamp) };
+        let known = Known {
+            digest: written.digest,
+            stamp: Some(written.stamp),
+        };
         guard(&path, Some(&known)).unwrap();
 
         let times = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::fs::write(&path, "two\n").unwrap();
-        std::fs::File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(times)
+            .unwrap();
         let error = guard(&path, Some(&known)).unwrap_err();
         assert!(error.to_string().contains("Put! overwrites"), "{error}");
 
@@ -345,7 +395,10 @@ mod tests {
         guard(&path, Some(&known)).unwrap();
         std::fs::write(&path, "three\n").unwrap();
         let error = guard(&path, Some(&known)).unwrap_err();
-        assert!(error.to_string().contains("4 bytes then, 6 bytes now"), "{error}");
+        assert!(
+            error.to_string().contains("4 bytes then, 6 bytes now"),
+            "{error}"
+        );
         std::fs::remove_file(&path).unwrap();
         guard(&path, Some(&known)).unwrap();
     }

@@ -37,7 +37,11 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Serving { socket, pid } => {
-                write!(f, "apexd (process {pid}) serves {} already", socket.display())
+                write!(
+                    f,
+                    "apexd (process {pid}) serves {} already",
+                    socket.display()
+                )
             }
             Self::Directory(path, why) => write!(
                 f,
@@ -80,7 +84,12 @@ impl Listener {
         prepare_dir(&paths.runtime_dir, uid)?;
         let lock = take_lock(paths)?;
         let listener = bind_socket(&paths.socket())?;
-        Ok(Self { paths: paths.clone(), listener, lock, uid })
+        Ok(Self {
+            paths: paths.clone(),
+            listener,
+            lock,
+            uid,
+        })
     }
 
     /// Waits for a connection.
@@ -90,7 +99,11 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<Accepted> {
         let (stream, _) = self.listener.accept().await?;
         let uid = stream.peer_cred()?.uid();
-        if uid == self.uid { Ok(Accepted::Peer(stream)) } else { Ok(Accepted::Stranger(stream, uid)) }
+        if uid == self.uid {
+            Ok(Accepted::Peer(stream))
+        } else {
+            Ok(Accepted::Stranger(stream, uid))
+        }
     }
 
     /// Binds again when something removed the socket, and renews the times of socket and lock, so
@@ -98,7 +111,8 @@ impl Listener {
     pub fn renew(&mut self) {
         let socket = self.paths.socket();
         if std::fs::symlink_metadata(&socket).is_err() {
-            match prepare_dir(&self.paths.runtime_dir, self.uid).and_then(|()| bind_socket(&socket)) {
+            match prepare_dir(&self.paths.runtime_dir, self.uid).and_then(|()| bind_socket(&socket))
+            {
                 Ok(listener) => {
                     self.listener = listener;
                     diary::warning(format_args!("{} was removed and is back", socket.display()));
@@ -106,13 +120,22 @@ impl Listener {
                 Err(error) => diary::error(format_args!("the socket was removed: {error}")),
             }
         }
-        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-        let now = rustix::fs::Timestamps { last_access: now, last_modification: now };
+        let now = rustix::fs::Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_NOW,
+        };
+        let now = rustix::fs::Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
         if rustix::fs::utimensat(rustix::fs::CWD, &socket, &now, flags).is_err()
             || rustix::fs::futimens(&self.lock, &now).is_err()
         {
-            diary::debug(format_args!("cannot renew the times of {}", socket.display()));
+            diary::debug(format_args!(
+                "cannot renew the times of {}",
+                socket.display()
+            ));
         }
     }
 
@@ -154,20 +177,33 @@ fn take_lock(paths: &Paths) -> Result<File, LinkError> {
     let fail = |error| LinkError::System(path.clone(), error);
     loop {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
         let mut file = options.open(&path).map_err(fail)?;
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
             drop(file.read_to_string(&mut pid));
-            let pid = if pid.is_empty() { "unknown".to_owned() } else { pid.trim().to_owned() };
-            return Err(LinkError::Serving { socket: paths.socket(), pid });
+            let pid = if pid.is_empty() {
+                "unknown".to_owned()
+            } else {
+                pid.trim().to_owned()
+            };
+            return Err(LinkError::Serving {
+                socket: paths.socket(),
+                pid,
+            });
         }
         // Whoever removed the file meanwhile would let another daemon lock a new one.
         let ours = file.metadata().map_err(fail)?;
         if std::fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == ours.ino()) {
             file.set_len(0).map_err(fail)?;
             file.rewind().map_err(fail)?;
-            file.write_all(std::process::id().to_string().as_bytes()).map_err(fail)?;
+            file.write_all(std::process::id().to_string().as_bytes())
+                .map_err(fail)?;
             return Ok(file);
         }
     }
@@ -196,12 +232,17 @@ mod tests {
 
     fn paths(dir: &TempDir) -> Paths {
         let home = dir.path().to_owned();
-        let find = |name: &str| (name == "HOME" || name == "XDG_RUNTIME_DIR").then(|| home.clone().into());
+        let find =
+            |name: &str| (name == "HOME" || name == "XDG_RUNTIME_DIR").then(|| home.clone().into());
         Paths::new(find, 0).unwrap()
     }
 
     fn run<F: Future>(future: F) -> F::Output {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(future)
     }
 
     #[test]
@@ -211,7 +252,10 @@ mod tests {
             let paths = paths(&dir);
             let first = Listener::bind(&paths).unwrap();
             let error = Listener::bind(&paths).unwrap_err();
-            assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+            assert!(
+                error.to_string().contains(&std::process::id().to_string()),
+                "{error}"
+            );
             let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
             assert_eq!(mode(&paths.runtime_dir), 0o700);
             assert_eq!(mode(&paths.socket()), 0o600);
@@ -234,10 +278,16 @@ mod tests {
         };
         chmod(0o775);
         let error = run(async { Listener::bind(&paths).unwrap_err() });
-        assert!(error.to_string().contains("written by other users"), "{error}");
+        assert!(
+            error.to_string().contains("written by other users"),
+            "{error}"
+        );
         chmod(0o755);
         run(async { Listener::bind(&paths).unwrap().close() });
-        assert_eq!(std::fs::metadata(&paths.runtime_dir).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(
+            std::fs::metadata(&paths.runtime_dir).unwrap().mode() & 0o777,
+            0o700
+        );
         std::fs::remove_dir_all(&paths.runtime_dir).unwrap();
         std::os::unix::fs::symlink(dir.path(), &paths.runtime_dir).unwrap();
         let error = run(async { Listener::bind(&paths).unwrap_err() });

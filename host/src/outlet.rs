@@ -91,22 +91,34 @@ impl Outlet {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // A panic elsewhere leaves the queue whole: each step below is.
-        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a message that is never forgotten.
     pub fn send(&self, message: &ServerMessage) {
-        self.push(Frame { bytes: wire::encode_server(message).into(), is_entries: false });
+        self.push(Frame {
+            bytes: wire::encode_server(message).into(),
+            is_entries: false,
+        });
     }
 
     /// Queues bytes that are never forgotten: the preamble.
     pub fn send_bytes(&self, bytes: Vec<u8>) {
-        self.push(Frame { bytes: bytes.into(), is_entries: false });
+        self.push(Frame {
+            bytes: bytes.into(),
+            is_entries: false,
+        });
     }
 
     /// Queues a frame of entries, encoded once for all followers.
     pub fn send_entries(&self, frame: &Arc<[u8]>) {
-        self.push(Frame { bytes: frame.clone(), is_entries: true });
+        self.push(Frame {
+            bytes: frame.clone(),
+            is_entries: true,
+        });
     }
 
     fn push(&self, frame: Frame) {
@@ -240,7 +252,10 @@ mod tests {
     use super::*;
 
     fn run<F: Future>(future: F) -> F::Output {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(future)
     }
 
     fn entries(len: usize) -> Arc<[u8]> {

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
@@ -64,7 +63,10 @@ impl Group {
             // None of them is left.
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => {
-                diary::warning(format_args!("cannot signal process group {:?}: {error}", self.0));
+                diary::warning(format_args!(
+                    "cannot signal process group {:?}: {error}",
+                    self.0
+                ));
             }
         }
     }
@@ -115,12 +117,24 @@ pub fn start(run: &Run, environment: &[(&str, &str)]) -> Result<Running, Process
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(system)?;
     rustix::io::ioctl_fionbio(&reader, true).map_err(system)?;
     let mut command = Command::new("sh");
-    command.arg("-c").arg(os_string(&run.command)).current_dir(&directory).process_group(0);
+    command
+        .arg("-c")
+        .arg(os_string(&run.command))
+        .current_dir(&directory)
+        .process_group(0);
     // Programs ask this before they colour or page their output.
     command.env("TERM", "dumb");
     command.envs(environment.iter().copied());
-    command.envs(run.environment.iter().map(|(name, value)| (os_string(name), os_string(value))));
-    command.stdin(if run.input.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.envs(
+        run.environment
+            .iter()
+            .map(|(name, value)| (os_string(name), os_string(value))),
+    );
+    command.stdin(if run.input.is_empty() {
+        Stdio::null()
+    } else {
+        Stdio::piped()
+    });
     command.stdout(writer.try_clone().map_err(ProcessError::System)?);
     command.stderr(writer);
     let mut child = command.spawn().map_err(ProcessError::System)?;
@@ -134,7 +148,7 @@ pub fn start(run: &Run, environment: &[(&str, &str)]) -> Result<Running, Process
     if let Some(stdin) = child.stdin.take() {
         tokio::spawn(feed(stdin, encode(&run.input)));
     }
-    let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::System)?;
+    let output = pipe::Receiver::from_owned_fd(reader).map_err(ProcessError::System)?;
     Ok(Running {
         child,
         group,
@@ -198,16 +212,18 @@ impl Running {
 
     async fn step(&mut self) -> Option<Event> {
         if self.output.is_none() {
-            let code = exit_code(self.child.wait().await);
+            let code = exit_code(&self.child.wait().await);
             self.stage = Stage::Draining(code);
             return None;
         }
-        let Some(output) = &self.output else { return None };
+        let Some(output) = &self.output else {
+            return None;
+        };
         tokio::select! {
             biased;
             _ = output.readable() => {}
             status = self.child.wait() => {
-                self.stage = Stage::Draining(exit_code(status));
+                self.stage = Stage::Draining(exit_code(&status));
                 return None;
             }
         }
@@ -227,7 +243,11 @@ impl Running {
     fn drain(&mut self, code: i32) -> Option<Event> {
         let mut bytes = vec![0; OUTPUT_PIECE_LEN_MAX];
         // Not by the runtime, which may not have noticed yet that something is there.
-        match self.output.as_ref().map(|output| rustix::io::read(output, &mut bytes)) {
+        match self
+            .output
+            .as_ref()
+            .map(|output| rustix::io::read(output, &mut bytes))
+        {
             Some(Ok(count)) if count > 0 => self.keep(&bytes[..count]),
             Some(Ok(_)) => self.end_output(),
             Some(Err(_)) | None => {
@@ -251,14 +271,19 @@ impl Running {
         if self.kept_len >= OUTPUT_LEN_MAX {
             return Some(Event::Cut);
         }
-        Some(self.decoder.decode(bytes)).filter(|text| !text.is_empty()).map(Event::Output)
+        Some(self.decoder.decode(bytes))
+            .filter(|text| !text.is_empty())
+            .map(Event::Output)
     }
 }
 
-fn exit_code(status: io::Result<ExitStatus>) -> i32 {
+fn exit_code(status: &io::Result<ExitStatus>) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     let Ok(status) = status else { return -1 };
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(-1)
 }
 
 #[cfg(test)]
@@ -267,7 +292,10 @@ mod tests {
     use crate::disk::testing::TempDir;
 
     fn events(run: &Run) -> Vec<Event> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let mut running = start(run, &[("APEX_SESSION", "main")]).unwrap();
             let mut events: Vec<Event> = Vec::new();
@@ -317,7 +345,10 @@ mod tests {
 
     #[test]
     fn endless_output_is_cut_and_the_command_can_be_killed_with_its_children() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let mut running = start(&command("yes & sleep 1000; wait"), &[]).unwrap();
             let mut is_cut = false;
@@ -337,10 +368,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_says_why() {
-        let missing = Run { directory: "/no/such".into(), ..command("true") };
+        let missing = Run {
+            directory: "/no/such".into(),
+            ..command("true")
+        };
         let error = start(&missing, &[]).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
-        let bad = Run { environment: vec![("a=b".into(), String::new())], ..command("true") };
+        let bad = Run {
+            environment: vec![("a=b".into(), String::new())],
+            ..command("true")
+        };
         assert!(matches!(start(&bad, &[]), Err(ProcessError::BadText(_))));
     }
 }

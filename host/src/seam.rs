@@ -339,7 +339,10 @@ impl Asker {
                 reason,
             })),
             Peer::Socket(outlet) => {
-                outlet.send(&ServerMessage::Error { error: reason, shards: Vec::new() });
+                outlet.send(&ServerMessage::Error {
+                    error: reason,
+                    shards: Vec::new(),
+                });
                 outlet.close();
             }
         }
@@ -382,7 +385,11 @@ impl SessionLink {
         connection: ConnectionId,
         message: ClientMessage,
     ) -> Result<(), SessionGone> {
-        self.put(SessionInput::Message { connection, message }).await
+        self.put(SessionInput::Message {
+            connection,
+            message,
+        })
+        .await
     }
 
     /// Drops a connection without a `Detach`: its attachment stays for the grace time.

@@ -137,14 +137,22 @@ pub fn start(config: SessionConfig) -> (SessionDoor, JoinHandle<Ended>) {
         annotation_count: limits::ANNOTATION_COUNT_MAX as u64,
         scrollback_count: limits::SCROLLBACK_COUNT_DEFAULT,
     };
-    let genesis = Genesis { session, incarnation, label: config.label.clone(), limits };
+    let genesis = Genesis {
+        session,
+        incarnation,
+        label: config.label.clone(),
+        limits,
+    };
     let link = SessionLink {
         inputs: inputs.clone(),
         back: config.tools.sender(),
         connections: config.desk.connections.clone(),
     };
     let feed = Feed::new((session, incarnation), config.tools.clone(), link);
-    let door = SessionDoor { session, inputs: inputs.clone() };
+    let door = SessionDoor {
+        session,
+        inputs: inputs.clone(),
+    };
     let state = Session {
         authority: Authority::new(genesis),
         config,
@@ -168,7 +176,9 @@ impl Session {
     async fn run(mut self, mut inputs: mpsc::Receiver<SessionInput>) -> Ended {
         self.lay_out().await;
         loop {
-            let deadline = self.next_deadline().map(|at| self.config.clock.instant_of(at));
+            let deadline = self
+                .next_deadline()
+                .map(|at| self.config.clock.instant_of(at));
             let far = self.config.clock.instant_of(Millis::new(u64::MAX));
             let wake = tokio::select! {
                 input = inputs.recv() => Wake::Input(
@@ -213,12 +223,18 @@ impl Session {
         let first = open::cut(&listing, limits::PIECE_LEN_MAX);
         let name = format!("{directory}{slash}");
         if let Err(error) = self.authority.node_mut().init_session(&name, first) {
-            diary::error(format_args!("cannot lay out {}: {error}", self.config.label));
+            diary::error(format_args!(
+                "cannot lay out {}: {error}",
+                self.config.label
+            ));
         }
         match settings {
             Ok(settings) => {
                 for (key, value) in settings {
-                    self.append_meta(MetaOp::Setting { key, value: Some(value) });
+                    self.append_meta(MetaOp::Setting {
+                        key,
+                        value: Some(value),
+                    });
                 }
             }
             Err(error) => notices.push(format!("no settings are used: {error}")),
@@ -235,7 +251,12 @@ impl Session {
     /// Tells the user something.
     fn notify(&mut self, level: u8, text: String) {
         let notice = self.authority.node_mut().new_notice();
-        self.append_meta(MetaOp::Notify { notice, owner: SERVER, level, text });
+        self.append_meta(MetaOp::Notify {
+            notice,
+            owner: SERVER,
+            level,
+            text,
+        });
     }
 
     fn append_meta(&mut self, op: MetaOp) {
@@ -282,7 +303,10 @@ impl Session {
         let now = self.now();
         match input {
             SessionInput::Connect { connection, peer } => self.connect(connection, peer),
-            SessionInput::Message { connection, message } => self.take_message(connection, message),
+            SessionInput::Message {
+                connection,
+                message,
+            } => self.take_message(connection, message),
             SessionInput::Disconnect { connection } => {
                 self.authority.disconnect(now, connection, &mut self.out);
                 self.peers.remove(&connection);
@@ -290,7 +314,11 @@ impl Session {
             SessionInput::Room { connection } => {
                 self.authority.resync(now, connection, &mut self.out);
             }
-            SessionInput::Query { asker, request, query } => self.query(asker, request, query),
+            SessionInput::Query {
+                asker,
+                request,
+                query,
+            } => self.query(asker, request, query),
             // Who asked may have gone.
             SessionInput::Info { reply } => drop(reply.send(self.authority.info())),
             SessionInput::Rename { label } => {
@@ -298,8 +326,17 @@ impl Session {
                 self.append_meta(MetaOp::Label(label));
                 self.authority.settle(now, &mut self.out);
             }
-            SessionInput::End { reason, rescue_dir, reply } => {
-                return Some(Stop { reason, rescue_dir, reply: Some(reply), panic: None });
+            SessionInput::End {
+                reason,
+                rescue_dir,
+                reply,
+            } => {
+                return Some(Stop {
+                    reason,
+                    rescue_dir,
+                    reply: Some(reply),
+                    panic: None,
+                });
             }
             SessionInput::Task(report) => self.take_report(report),
         }
@@ -307,8 +344,16 @@ impl Session {
     }
 
     fn connect(&mut self, connection: ConnectionId, peer: Peer) {
-        let asker = Asker { session: self.authority.session(), connection, peer };
-        let state = PeerState { asker, is_follower: false, is_welcomed: false };
+        let asker = Asker {
+            session: self.authority.session(),
+            connection,
+            peer,
+        };
+        let state = PeerState {
+            asker,
+            is_follower: false,
+            is_welcomed: false,
+        };
         self.peers.insert(connection, state);
     }
 
@@ -329,7 +374,8 @@ impl Session {
         }
         let secret = Secret(uuid::Uuid::new_v4());
         let now = self.now();
-        self.authority.receive(now, (connection, secret), message, &mut self.out);
+        self.authority
+            .receive(now, (connection, secret), message, &mut self.out);
     }
 
     fn take_report(&mut self, report: TaskReport) {
@@ -338,7 +384,11 @@ impl Session {
             TaskReport::Load { buffer, step } => self.load(buffer, step),
             TaskReport::Put { put, result } => self.put_done(put, result),
             TaskReport::Get { get, result } => self.got(get, result),
-            TaskReport::Process { process, event, permit } => {
+            TaskReport::Process {
+                process,
+                event,
+                permit,
+            } => {
                 self.process_event(process, event, permit);
             }
         }
@@ -388,14 +438,17 @@ impl Session {
     }
 
     fn welcome(&mut self, connection: ConnectionId, welcome: Welcome, snapshot: &[u8]) {
-        let Some(peer) = self.peers.get_mut(&connection) else { return };
+        let Some(peer) = self.peers.get_mut(&connection) else {
+            return;
+        };
         peer.is_welcomed = true;
         if let Peer::Socket(outlet) = &peer.asker.peer {
             outlet.resume_entries();
         }
         peer.asker.send(ServerMessage::Welcome(welcome));
         for piece in snapshot.chunks(limits::PIECE_LEN_MAX) {
-            peer.asker.send(ServerMessage::Snapshot(Bytes(piece.into())));
+            peer.asker
+                .send(ServerMessage::Snapshot(Bytes(piece.into())));
         }
     }
 
@@ -403,8 +456,12 @@ impl Session {
         let is_follower = |(connection, peer): &(&ConnectionId, &PeerState)| {
             peer.is_follower && peer.is_welcomed && except != Some(**connection)
         };
-        let followers: Vec<&Asker> =
-            self.peers.iter().filter(is_follower).map(|(_, peer)| &peer.asker).collect();
+        let followers: Vec<&Asker> = self
+            .peers
+            .iter()
+            .filter(is_follower)
+            .map(|(_, peer)| &peer.asker)
+            .collect();
         if !followers.is_empty() {
             for entries in batches(&records) {
                 let message = ServerMessage::Entries(entries);
@@ -423,8 +480,22 @@ impl Session {
     /// Does what only the host can do.
     fn host(&mut self, asker: authority::Asker, request: HostRequest) {
         match request {
-            HostRequest::Put { buffer, version, epoch, path, is_forced, cause } => {
-                let wish = put::Wish { buffer, version, epoch, path, is_forced, cause };
+            HostRequest::Put {
+                buffer,
+                version,
+                epoch,
+                path,
+                is_forced,
+                cause,
+            } => {
+                let wish = put::Wish {
+                    buffer,
+                    version,
+                    epoch,
+                    path,
+                    is_forced,
+                    cause,
+                };
                 self.put(asker, wish);
             }
             HostRequest::Get(buffer) => self.get(asker, buffer),
@@ -453,7 +524,9 @@ impl Session {
 
     /// Passes a question on to the daemon, which answers the peer itself.
     fn ask_desk(&self, asker: authority::Asker, ask: Ask) {
-        let peer = asker.connection.and_then(|connection| self.peers.get(&connection));
+        let peer = asker
+            .connection
+            .and_then(|connection| self.peers.get(&connection));
         let Some(peer) = peer else { return };
         let (desk, who) = (self.config.desk.clone(), peer.asker.clone());
         tokio::spawn(async move { desk.ask(who, asker.request, ask).await });
@@ -463,21 +536,27 @@ impl Session {
     /// error window by whoever calls this.
     fn answer(&mut self, asker: authority::Asker, answer: Result<Answer, ErrorMessage>) {
         if let Some(connection) = asker.connection {
-            self.authority.reply(connection, asker.request, answer, &mut self.out);
+            self.authority
+                .reply(connection, asker.request, answer, &mut self.out);
         }
     }
 
     /// Proposes as SERVER: to the leading UI, or to itself.
     fn propose(&mut self, changes: Vec<Change>, then: OnDecided) {
         let now = self.now();
-        let id = self.authority.propose_as_server(now, changes, &mut self.out);
+        let id = self
+            .authority
+            .propose_as_server(now, changes, &mut self.out);
         self.decisions.insert(id, then);
     }
 
     /// Appends a line to the error window of a directory.
     fn tell_error(&mut self, directory: &str, line: &str) {
         let text = format!("{line}\n");
-        let change = Change::Append { name: run::errors_name(directory), text };
+        let change = Change::Append {
+            name: run::errors_name(directory),
+            text,
+        };
         self.propose(vec![change], OnDecided::Tell("an error message"));
     }
 
@@ -543,7 +622,10 @@ impl Session {
             // The daemon may have stopped waiting.
             drop(reply.send(written.clone()));
         }
-        Ended { session, panic: stop.panic.map(|words| (words, written)) }
+        Ended {
+            session,
+            panic: stop.panic.map(|words| (words, written)),
+        }
     }
 }
 
@@ -551,9 +633,9 @@ impl Session {
 fn ask_of(message: ClientMessage) -> Option<Ask> {
     match message {
         ClientMessage::SessionNew { label, .. } => Some(Ask::SessionNew(label)),
-        ClientMessage::SessionRename { label, new_label, .. } => {
-            Some(Ask::SessionRename { label, new_label })
-        }
+        ClientMessage::SessionRename {
+            label, new_label, ..
+        } => Some(Ask::SessionRename { label, new_label }),
         ClientMessage::SessionDelete { label, .. } => Some(Ask::SessionDelete(label)),
         _ => None,
     }

@@ -111,7 +111,16 @@ fn serve(arguments: &Arguments) -> Result<(), ServeError> {
             diary::info(format_args!("asked to end"));
         };
         let idle_exit = arguments.idle_exit.map(Duration::from_secs);
-        daemon::run(DaemonConfig { paths, tools, idle_exit }, listener, shutdown).await;
+        daemon::run(
+            DaemonConfig {
+                paths,
+                tools,
+                idle_exit,
+            },
+            listener,
+            shutdown,
+        )
+        .await;
         Ok(())
     })
 }
@@ -123,7 +132,9 @@ fn start_tools(arguments: &Arguments, paths: &Paths) -> ToolHandle {
     }
     let mut plugin_dirs = arguments.plugins.clone();
     if plugin_dirs.is_empty() {
-        let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("plugins")));
+        let beside = std::env::current_exe()
+            .ok()
+            .and_then(|path| Some(path.parent()?.join("plugins")));
         plugin_dirs.extend(beside);
     }
     plugin_dirs.push(paths.plugins());
@@ -159,6 +170,8 @@ fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        diary::debug(format_args!("cannot raise the limit of open files: {error}"));
+        diary::debug(format_args!(
+            "cannot raise the limit of open files: {error}"
+        ));
     }
 }

@@ -51,7 +51,9 @@ impl TestDaemon {
         let root = dir.path().to_owned();
         let find = |name: &str| match name {
             "HOME" => Some(home.clone().into_os_string()),
-            "XDG_CONFIG_HOME" | "XDG_STATE_HOME" | "XDG_RUNTIME_DIR" => Some(root.join(name).into()),
+            "XDG_CONFIG_HOME" | "XDG_STATE_HOME" | "XDG_RUNTIME_DIR" => {
+                Some(root.join(name).into())
+            }
             _ => None,
         };
         let paths = Paths::new(find, 0).unwrap();
@@ -64,7 +66,12 @@ impl TestDaemon {
             idle_exit: None,
         };
         let task = tokio::spawn(run(config, listener, async { drop(asked.await) }));
-        Self { dir, paths, shutdown: Some(shutdown), task }
+        Self {
+            dir,
+            paths,
+            shutdown: Some(shutdown),
+            task,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -80,7 +87,10 @@ impl TestDaemon {
 
     async fn raw(&self) -> Peer {
         let stream = UnixStream::connect(self.paths.socket()).await.unwrap();
-        let mut peer = Peer { stream, frames: Frames::default() };
+        let mut peer = Peer {
+            stream,
+            frames: Frames::default(),
+        };
         peer.read_preamble().await;
         peer
     }
@@ -101,7 +111,11 @@ impl TestDaemon {
             resume: None,
         };
         let client = Client::new(hello);
-        let mut party = Party { peer: self.peer().await, client, replies: Vec::new() };
+        let mut party = Party {
+            peer: self.peer().await,
+            client,
+            replies: Vec::new(),
+        };
         let hello = party.client.hello();
         party.peer.send(&hello).await;
         party.until(|party| party.client.node().is_some()).await;
@@ -181,11 +195,18 @@ impl Peer {
     async fn text(&mut self, buffer: &str) -> Result<String, ErrorMessage> {
         let session = Some(SessionName::Label("main".into()));
         let query = Query::Text(buffer.into());
-        let mut answer =
-            self.ask(ClientMessage::Query { request: RequestId::new(77), session, query }).await?;
+        let mut answer = self
+            .ask(ClientMessage::Query {
+                request: RequestId::new(77),
+                session,
+                query,
+            })
+            .await?;
         let mut text = Vec::new();
         loop {
-            let Answer::Piece { bytes, is_last } = answer else { panic!("no piece") };
+            let Answer::Piece { bytes, is_last } = answer else {
+                panic!("no piece")
+            };
             text.extend_from_slice(&bytes.0);
             if is_last {
                 return Ok(String::from_utf8_lossy(&text).into_owned());
@@ -254,14 +275,26 @@ impl Party {
     ) -> Result<Answer, ErrorMessage> {
         let request = self.client.next_request();
         self.send(message(request)).await;
-        self.until(|party| party.replies.iter().any(|(of, _)| *of == request)).await;
-        let at = self.replies.iter().position(|(of, _)| *of == request).unwrap();
+        self.until(|party| party.replies.iter().any(|(of, _)| *of == request))
+            .await;
+        let at = self
+            .replies
+            .iter()
+            .position(|(of, _)| *of == request)
+            .unwrap();
         self.replies.remove(at).1
     }
 
     async fn open(&mut self, path: &str) -> Result<(BufferId, bool), ErrorMessage> {
         let (directory, path) = ("/".to_owned(), path.to_owned());
-        match self.ask(|request| ClientMessage::FileOpen { request, directory, path }).await? {
+        match self
+            .ask(|request| ClientMessage::FileOpen {
+                request,
+                directory,
+                path,
+            })
+            .await?
+        {
             Answer::Opened { buffer, is_new } => Ok((buffer, is_new)),
             other => panic!("not opened: {other:?}"),
         }
@@ -269,11 +302,19 @@ impl Party {
 
     fn text_of(&self, buffer: BufferId) -> String {
         let node = self.client.node().unwrap();
-        node.state().buffer(buffer).map(|buffer| buffer.text().to_string()).unwrap_or_default()
+        node.state()
+            .buffer(buffer)
+            .map(|buffer| buffer.text().to_string())
+            .unwrap_or_default()
     }
 }
 
 fn test<F: Future>(future: F) -> F::Output {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap().block_on(future)
+    builder
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }

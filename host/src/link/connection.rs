@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apex_core::ids::{ConnectionId, RequestId, SessionId};
 use apex_core::message::{
-    ClientMessage, ErrorCode, ErrorMessage, Query, ServerMessage, SessionName,
+    ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage, SessionName,
 };
 use apex_core::wire::{Frames, Preamble, PreambleReader, WireError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -48,7 +48,10 @@ fn protocol(message: &str) -> End {
 pub async fn refuse(stream: UnixStream, error: ErrorMessage) {
     let outlet = Outlet::new();
     outlet.send_bytes(Preamble::new(BUILD).encode());
-    outlet.send(&ServerMessage::Error { error, shards: Vec::new() });
+    outlet.send(&ServerMessage::Error {
+        error,
+        shards: Vec::new(),
+    });
     outlet.close();
     let (_, writer) = stream.into_split();
     let asked = Notify::new();
@@ -81,7 +84,10 @@ pub async fn serve(stream: UnixStream, desk: Desk) {
         End::Gone => outlet.abort(),
         End::Refused(error) => {
             diary::info(format_args!("connection {id} ends: {error}"));
-            outlet.send(&ServerMessage::Error { error, shards: Vec::new() });
+            outlet.send(&ServerMessage::Error {
+                error,
+                shards: Vec::new(),
+            });
             outlet.close();
             // A peer that does not read its last words is left alone.
             drop(timeout(HANDSHAKE_TIMEOUT, writing).await);
@@ -179,14 +185,23 @@ impl Connection {
     async fn take(&mut self, message: ClientMessage) -> Result<(), End> {
         match message {
             ClientMessage::Ping(number) => self.outlet.send(&ServerMessage::Pong(number)),
-            ClientMessage::Query { request, session, query } => {
+            ClientMessage::Query {
+                request,
+                session,
+                query,
+            } => {
                 self.query(request, session, query).await;
             }
             ClientMessage::SessionNew { request, label } => {
                 self.ask(request, Ask::SessionNew(label)).await;
             }
-            ClientMessage::SessionRename { request, label, new_label } => {
-                self.ask(request, Ask::SessionRename { label, new_label }).await;
+            ClientMessage::SessionRename {
+                request,
+                label,
+                new_label,
+            } => {
+                self.ask(request, Ask::SessionRename { label, new_label })
+                    .await;
             }
             ClientMessage::SessionDelete { request, label } => {
                 self.ask(request, Ask::SessionDelete(label)).await;
@@ -195,7 +210,9 @@ impl Connection {
             ClientMessage::Hello(_) if self.joined.is_some() => {
                 return Err(protocol("a second Hello; open another connection"));
             }
-            ClientMessage::Hello(hello) => self.join(hello.session.clone(), message_of(hello)).await?,
+            ClientMessage::Hello(hello) => {
+                self.join(hello).await?;
+            }
             ClientMessage::Detach if self.joined.is_none() => return Err(End::Gone),
             message => self.pass_on(message).await?,
         }
@@ -204,7 +221,11 @@ impl Connection {
 
     fn asker(&self) -> Asker {
         let session = self.joined.as_ref().map_or_else(nil, |door| door.session);
-        Asker { session, connection: self.id, peer: Peer::Socket(self.outlet.clone()) }
+        Asker {
+            session,
+            connection: self.id,
+            peer: Peer::Socket(self.outlet.clone()),
+        }
     }
 
     async fn ask(&self, request: RequestId, ask: Ask) {
@@ -227,7 +248,11 @@ impl Connection {
         match door {
             Err(error) => asker.reply(request, Err(error)),
             Ok(door) => {
-                let input = SessionInput::Query { asker: asker.clone(), request, query };
+                let input = SessionInput::Query {
+                    asker: asker.clone(),
+                    request,
+                    query,
+                };
                 if let Err(mpsc::error::SendError(_)) = door.inputs.send(input).await {
                     asker.reply(request, Err(ended()));
                 }
@@ -235,15 +260,25 @@ impl Connection {
         }
     }
 
-    async fn join(&mut self, session: SessionName, hello: ClientMessage) -> Result<(), End> {
-        let door = self.desk.find(session, true).await.map_err(End::Refused)?;
+    async fn join(&mut self, hello: Hello) -> Result<(), End> {
+        let door = self
+            .desk
+            .find(hello.session.clone(), true)
+            .await
+            .map_err(End::Refused)?;
         let connection = self.id;
         let peer = Peer::Socket(self.outlet.clone());
         for input in [
             SessionInput::Connect { connection, peer },
-            SessionInput::Message { connection, message: hello },
+            SessionInput::Message {
+                connection,
+                message: ClientMessage::Hello(hello),
+            },
         ] {
-            door.inputs.send(input).await.map_err(|_| End::Refused(ended()))?;
+            door.inputs
+                .send(input)
+                .await
+                .map_err(|_| End::Refused(ended()))?;
         }
         self.joined = Some(door);
         Ok(())
@@ -253,26 +288,40 @@ impl Connection {
         let Some(door) = &self.joined else {
             return Err(protocol("the first message must be Hello, or a question"));
         };
-        let input = SessionInput::Message { connection: self.id, message };
+        let input = SessionInput::Message {
+            connection: self.id,
+            message,
+        };
         // A session that has ended has told this peer why, and closed the outlet.
-        door.inputs.send(input).await.map_err(|_| End::Refused(ended()))
+        door.inputs
+            .send(input)
+            .await
+            .map_err(|_| End::Refused(ended()))
     }
 
     async fn tell_room(&self) {
         if let Some(door) = &self.joined {
-            drop(door.inputs.send(SessionInput::Room { connection: self.id }).await);
+            drop(
+                door.inputs
+                    .send(SessionInput::Room {
+                        connection: self.id,
+                    })
+                    .await,
+            );
         }
     }
 
     async fn leave(&mut self) {
         if let Some(door) = self.joined.take() {
-            drop(door.inputs.send(SessionInput::Disconnect { connection: self.id }).await);
+            drop(
+                door.inputs
+                    .send(SessionInput::Disconnect {
+                        connection: self.id,
+                    })
+                    .await,
+            );
         }
     }
-}
-
-const fn message_of(hello: apex_core::message::Hello) -> ClientMessage {
-    ClientMessage::Hello(hello)
 }
 
 const fn nil() -> SessionId {

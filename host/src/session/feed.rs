@@ -31,13 +31,15 @@ const ALL: u32 = {
 };
 
 impl Feed {
-    pub(super) fn new(
-        id: (SessionId, Incarnation),
-        tools: ToolHandle,
-        link: SessionLink,
-    ) -> Self {
+    pub(super) fn new(id: (SessionId, Incarnation), tools: ToolHandle, link: SessionLink) -> Self {
         let room = Arc::new(Semaphore::new(RECORD_QUEUE_COUNT_MAX));
-        Self { id, tools, link, room, is_behind: false }
+        Self {
+            id,
+            tools,
+            link,
+            room,
+            is_behind: false,
+        }
     }
 
     /// Returns whether records were forgotten since the last snapshot.
@@ -55,14 +57,15 @@ impl Feed {
         self.is_behind = false;
         let (session, incarnation) = self.id;
         let state = authority.node().state();
-        self.tools.send(ToolHostMessage::SessionOpened(SessionOpened {
-            session,
-            incarnation,
-            label: state.meta().label.clone(),
-            snapshot: state.clone(),
-            marks: authority.node().log().marks(),
-            link: self.link.clone(),
-        }));
+        self.tools
+            .send(ToolHostMessage::SessionOpened(SessionOpened {
+                session,
+                incarnation,
+                label: state.meta().label.clone(),
+                snapshot: state.clone(),
+                marks: authority.node().log().marks(),
+                link: self.link.clone(),
+            }));
     }
 
     /// Sends records, or forgets them when too many wait.
@@ -82,6 +85,7 @@ impl Feed {
     }
 
     pub(super) fn close(&self) {
-        self.tools.send(ToolHostMessage::SessionClosed { session: self.id.0 });
+        self.tools
+            .send(ToolHostMessage::SessionClosed { session: self.id.0 });
     }
 }

@@ -56,23 +56,44 @@ impl Session {
         let (name, kind, base) = (buffer.name().to_owned(), buffer.kind(), buffer.version());
         let text = buffer.text().clone();
         if !matches!(kind, BufferKind::File | BufferKind::Directory) || !name.starts_with('/') {
-            return fail(self, ErrorCode::BadOp, format!("{name} has no file to read"));
+            return fail(
+                self,
+                ErrorCode::BadOp,
+                format!("{name} has no file to read"),
+            );
         }
         if self.opens.is_loading(id) {
-            return fail(self, ErrorCode::Retry, format!("{name} is still being read"));
+            return fail(
+                self,
+                ErrorCode::Retry,
+                format!("{name} is still being read"),
+            );
         }
         self.gets.last += 1;
         let get = self.gets.last;
         let path = files::path_of(&name);
         let rest = VecDeque::new();
-        let state =
-            Get { asker, buffer: id, name, kind, rest, base, loaded: None, is_edited: false };
+        let state = Get {
+            asker,
+            buffer: id,
+            name,
+            kind,
+            rest,
+            base,
+            loaded: None,
+            is_edited: false,
+        };
         self.gets.running.insert(get, state);
-        self.spawn_blocking(move || TaskReport::Get { get, result: compare(&path, &text, base) });
+        self.spawn_blocking(move || TaskReport::Get {
+            get,
+            result: compare(&path, &text, base),
+        });
     }
 
     pub(super) fn got(&mut self, id: u64, result: Result<Fresh, DiskError>) {
-        let Some(get) = self.gets.running.get_mut(&id) else { return };
+        let Some(get) = self.gets.running.get_mut(&id) else {
+            return;
+        };
         match result {
             Err(error) => {
                 let (asker, directory) = (get.asker, directory_of(&get.name).to_owned());
@@ -91,10 +112,16 @@ impl Session {
 
     /// Proposes the next step, or ends the get after the last.
     fn get_next(&mut self, id: u64) {
-        let Some(get) = self.gets.running.get_mut(&id) else { return };
+        let Some(get) = self.gets.running.get_mut(&id) else {
+            return;
+        };
         match get.rest.pop_front() {
             Some(splices) => {
-                let change = Change::Edit { buffer: get.buffer, base: get.base, splices };
+                let change = Change::Edit {
+                    buffer: get.buffer,
+                    base: get.base,
+                    splices,
+                };
                 self.propose(vec![change], OnDecided::Get(id));
             }
             None => self.end_get(id),
@@ -102,7 +129,9 @@ impl Session {
     }
 
     pub(super) fn get_decided(&mut self, id: u64, outcome: Outcome) {
-        let Some(get) = self.gets.running.get_mut(&id) else { return };
+        let Some(get) = self.gets.running.get_mut(&id) else {
+            return;
+        };
         match outcome {
             Ok(landed) => {
                 let version = landed.first().map_or(get.base, |landed| landed.version);
@@ -114,16 +143,27 @@ impl Session {
                 let (asker, directory) = (get.asker, directory_of(&get.name).to_owned());
                 let words = format!("{} was not read again: {refusal}", get.name);
                 self.gets.running.remove(&id);
-                self.get_failed(asker, &directory, ErrorMessage::new(ErrorCode::Retry, words));
+                self.get_failed(
+                    asker,
+                    &directory,
+                    ErrorMessage::new(ErrorCode::Retry, words),
+                );
             }
         }
     }
 
     fn end_get(&mut self, id: u64) {
-        let Some(get) = self.gets.running.remove(&id) else { return };
+        let Some(get) = self.gets.running.remove(&id) else {
+            return;
+        };
         self.answer(get.asker, Ok(Answer::Done));
-        let (Some(loaded), BufferKind::File) = (get.loaded, get.kind) else { return };
-        let known = Known { digest: loaded.digest, stamp: Some(loaded.stamp) };
+        let (Some(loaded), BufferKind::File) = (get.loaded, get.kind) else {
+            return;
+        };
+        let known = Known {
+            digest: loaded.digest,
+            stamp: Some(loaded.stamp),
+        };
         self.known.insert(get.buffer, (get.name.clone(), known));
         self.incomplete.remove(&get.buffer);
         let content = self.content_of(get.buffer, get.base, get.is_edited);
@@ -134,7 +174,10 @@ impl Session {
             path: get.name,
             cause: SaveCause::Load,
         };
-        let change = Change::Saved { buffer: get.buffer, saved };
+        let change = Change::Saved {
+            buffer: get.buffer,
+            saved,
+        };
         self.propose(vec![change], OnDecided::Tell("noting a get"));
     }
 
@@ -157,11 +200,7 @@ impl Session {
     }
 }
 
-fn compare(
-    path: &std::path::Path,
-    old: &Text,
-    base: Version,
-) -> Result<Fresh, DiskError> {
+fn compare(path: &std::path::Path, old: &Text, base: Version) -> Result<Fresh, DiskError> {
     let (text, loaded) = match files::find(path)? {
         Found::File(reader) => {
             let (text, loaded) = reader.read_all()?;
@@ -170,11 +209,19 @@ fn compare(
         Found::Directory(listing) => (Text::from(listing.as_str()), None),
         Found::New => {
             let source = std::io::ErrorKind::NotFound.into();
-            return Err(DiskError::System { doing: "read", path: path.to_owned(), source });
+            return Err(DiskError::System {
+                doing: "read",
+                path: path.to_owned(),
+                source,
+            });
         }
     };
     let splices = edit::difference(old, &text).into_iter().collect();
-    Ok(Fresh { base, splices, loaded })
+    Ok(Fresh {
+        base,
+        splices,
+        loaded,
+    })
 }
 
 /// Cuts a change into proposals of bounded length, each in positions of the text before it.
@@ -220,7 +267,10 @@ mod tests {
         assert!(steps.len() > 1);
         for step in &steps {
             edit::check(step, text.len()).unwrap();
-            assert!(step.iter().all(|splice| splice.text.len() <= limits::PIECE_LEN_MAX));
+            assert!(
+                step.iter()
+                    .all(|splice| splice.text.len() <= limits::PIECE_LEN_MAX)
+            );
             edit::apply(&mut text, step);
         }
         assert!(text == Text::from(format!("head {new} tail").as_str()));

@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{NO_REQUEST, OnDecided, Session};
 use crate::config::LOAD_PACE_MS;
+use crate::diary;
 use crate::disk::DiskError;
 use crate::files::{self, Found, Known, Loaded, Reader};
 use crate::seam::{LoadStep, Peer, SessionInput, TaskReport};
-use crate::diary;
 
 /// A content that no version has: a buffer that was edited while it was loading is modified.
 const NO_CONTENT: Version = Version::new(u64::MAX);
@@ -61,7 +61,7 @@ impl Session {
             Ok(name) => name,
             Err(error) => {
                 let error = ErrorMessage::new(ErrorCode::NotFound, error.to_string());
-                return self.open_failed(opener, directory, error);
+                return self.open_failed(&opener, directory, error);
             }
         };
         if let Some(buffer) = self.buffer_of_file(&name) {
@@ -111,7 +111,7 @@ impl Session {
             Err(error) => {
                 let directory = directory_of(name);
                 for opener in openers {
-                    self.open_failed(opener, directory, error.clone());
+                    self.open_failed(&opener, directory, error.clone());
                 }
             }
         }
@@ -136,12 +136,16 @@ impl Session {
             }
             Found::Directory(listing) => {
                 let name = format!("{}/", name.trim_end_matches('/'));
-                let buffer = node.new_buffer(BufferKind::Directory, &name).map_err(refused)?;
+                let buffer = node
+                    .new_buffer(BufferKind::Directory, &name)
+                    .map_err(refused)?;
                 let mut rest = listing.as_str();
                 while !rest.is_empty() {
                     let piece = cut(rest, limits::PIECE_LEN_MAX);
                     rest = &rest[piece.len()..];
-                    let op = BufferOp::Load { text: piece.to_owned() };
+                    let op = BufferOp::Load {
+                        text: piece.to_owned(),
+                    };
                     node.append_buffer(buffer, op).map_err(refused)?;
                 }
                 self.authority.grant_to_chief(Shard::Buffer(buffer));
@@ -181,9 +185,15 @@ impl Session {
     /// Appends a piece; returns false when the buffer is gone, so that reading stops.
     fn load_piece(&mut self, buffer: BufferId, text: String) -> bool {
         let node = self.authority.node_mut();
-        let before = node.state().buffer(buffer).map(apex_core::buffer::Buffer::version);
+        let before = node
+            .state()
+            .buffer(buffer)
+            .map(apex_core::buffer::Buffer::version);
         let appended = node.append_buffer(buffer, BufferOp::Load { text });
-        let after = node.state().buffer(buffer).map(apex_core::buffer::Buffer::version);
+        let after = node
+            .state()
+            .buffer(buffer)
+            .map(apex_core::buffer::Buffer::version);
         let (Some(before), Some(after), Ok(_)) = (before, after, appended) else {
             self.opens.loading.remove(&buffer);
             self.authority.end_load(Shard::Buffer(buffer));
@@ -198,7 +208,10 @@ impl Session {
 
     fn tell_openers(&mut self, buffer: BufferId) {
         let loading = self.opens.loading.get_mut(&buffer);
-        for opener in loading.map(|loading| std::mem::take(&mut loading.openers)).unwrap_or_default() {
+        for opener in loading
+            .map(|loading| std::mem::take(&mut loading.openers))
+            .unwrap_or_default()
+        {
             self.opened(opener, buffer, false);
         }
     }
@@ -229,21 +242,39 @@ impl Session {
     }
 
     fn end_load(&mut self, buffer: BufferId, result: Result<Loaded, DiskError>) {
-        let Some(mut loading) = self.opens.loading.remove(&buffer) else { return };
+        let Some(mut loading) = self.opens.loading.remove(&buffer) else {
+            return;
+        };
         let node = self.authority.node();
-        let found = node.state().buffer(buffer).map(|found| (found.version(), found.content()));
+        let found = node
+            .state()
+            .buffer(buffer)
+            .map(|found| (found.version(), found.content()));
         let Some((version, content)) = found else {
             return self.authority.end_load(Shard::Buffer(buffer));
         };
         loading.is_edited |= version != loading.version;
         match result {
             Ok(loaded) => {
-                let content = if loading.is_edited { NO_CONTENT } else { content };
-                let known = Known { digest: loaded.digest, stamp: Some(loaded.stamp) };
+                let content = if loading.is_edited {
+                    NO_CONTENT
+                } else {
+                    content
+                };
+                let known = Known {
+                    digest: loaded.digest,
+                    stamp: Some(loaded.stamp),
+                };
                 let path = loading.path.clone();
                 self.known.insert(buffer, (path.clone(), known));
                 let digest = loaded.digest;
-                let saved = Saved { version, content, digest, path, cause: SaveCause::Load };
+                let saved = Saved {
+                    version,
+                    content,
+                    digest,
+                    path,
+                    cause: SaveCause::Load,
+                };
                 let op = BufferOp::Saved(saved);
                 if let Err(error) = self.authority.node_mut().append_buffer(buffer, op) {
                     diary::error(format_args!("{}: {error}", loading.path));
@@ -275,9 +306,9 @@ impl Session {
         }
     }
 
-    fn open_failed(&mut self, opener: Opener, directory: &str, error: ErrorMessage) {
+    fn open_failed(&mut self, opener: &Opener, directory: &str, error: ErrorMessage) {
         match opener {
-            Opener::Asker(asker) if asker.request != NO_REQUEST => self.answer(asker, Err(error)),
+            Opener::Asker(asker) if asker.request != NO_REQUEST => self.answer(*asker, Err(error)),
             Opener::Asker(_) | Opener::Show(_) => self.tell_error(directory, &error.message),
         }
     }

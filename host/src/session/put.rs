@@ -60,8 +60,7 @@ impl Puts {
 
 impl Session {
     pub(super) fn put(&mut self, asker: Asker, wish: Wish) {
-        let version = self.authority.node().state().buffer(wish.buffer).map(|b| b.version());
-        if version.is_some_and(|version| version < wish.version) {
+        if self.is_early(&wish) {
             let deadline = self.now().after(PUT_WAIT_MS);
             return self.puts.early.push((asker, wish, deadline));
         }
@@ -90,15 +89,18 @@ impl Session {
             return;
         }
         for (asker, wish, deadline) in std::mem::take(&mut self.puts.early) {
-            let version = self.authority.node().state().buffer(wish.buffer).map(|b| b.version());
-            if version.is_some_and(|version| version < wish.version) {
+            if self.is_early(&wish) {
                 self.puts.early.push((asker, wish, deadline));
             } else {
                 self.put(asker, wish);
             }
         }
-        let mut busy: BTreeSet<BufferId> =
-            self.puts.running.values().map(|put| put.wish.buffer).collect();
+        let mut busy: BTreeSet<BufferId> = self
+            .puts
+            .running
+            .values()
+            .map(|put| put.wish.buffer)
+            .collect();
         for put in std::mem::take(&mut self.puts.queue) {
             if busy.insert(put.wish.buffer) {
                 self.start_put(put);
@@ -106,6 +108,12 @@ impl Session {
                 self.puts.queue.push_back(put);
             }
         }
+    }
+
+    /// Returns whether the version to put is still on its way.
+    fn is_early(&self, wish: &Wish) -> bool {
+        let buffer = self.authority.node().state().buffer(wish.buffer);
+        buffer.is_some_and(|buffer| buffer.version() < wish.version)
     }
 
     /// Takes the text of the version, which must be the present one.
@@ -143,24 +151,41 @@ impl Session {
             return fail(ErrorCode::Denied, words);
         }
         let (text, content) = (buffer.text().clone(), buffer.content());
-        Ok(Put { asker, wish, text, content, path, is_own })
+        Ok(Put {
+            asker,
+            wish,
+            text,
+            content,
+            path,
+            is_own,
+        })
     }
 
     fn start_put(&mut self, put: Put) {
         let wish = &put.wish;
         // Checked again: the lease may have moved while another put was written.
-        let may = self.authority.may_put(put.asker.attachment, wish.buffer, wish.epoch);
+        let may = self
+            .authority
+            .may_put(put.asker.attachment, wish.buffer, wish.epoch);
         if let Err(error) = may {
             return self.put_failed(put.asker, wish.buffer, error);
         }
-        let known = if put.is_own { self.known_of(wish.buffer, &put.path) } else { None };
+        let known = if put.is_own {
+            self.known_of(wish.buffer, &put.path)
+        } else {
+            None
+        };
         let (text, is_forced) = (put.text.clone(), wish.is_forced);
         let path = files::path_of(&put.path);
         self.puts.last += 1;
         let id = self.puts.last;
         self.puts.running.insert(id, put);
         self.spawn_blocking(move || {
-            let guarded = if is_forced { Ok(()) } else { files::guard(&path, known.as_ref()) };
+            let guarded = if is_forced {
+                Ok(())
+            } else {
+                files::guard(&path, known.as_ref())
+            };
             let result = guarded
                 .map_err(PutError::Guard)
                 .and_then(|()| disk::write(&path, text.byte_pieces()).map_err(PutError::Disk));
@@ -170,15 +195,24 @@ impl Session {
 
     /// Returns what is known of a buffer's own file.
     fn known_of(&self, buffer: BufferId, path: &str) -> Option<Known> {
-        let here = self.known.get(&buffer).filter(|(of, _)| of == path).map(|(_, known)| *known);
+        let here = self
+            .known
+            .get(&buffer)
+            .filter(|(of, _)| of == path)
+            .map(|(_, known)| *known);
         here.or_else(|| {
             let saved = self.authority.node().state().buffer(buffer)?.saved()?;
-            (saved.path == path).then_some(Known { digest: saved.digest, stamp: None })
+            (saved.path == path).then_some(Known {
+                digest: saved.digest,
+                stamp: None,
+            })
         })
     }
 
     pub(super) fn put_done(&mut self, id: u64, result: Result<Written, PutError>) {
-        let Some(put) = self.puts.running.remove(&id) else { return };
+        let Some(put) = self.puts.running.remove(&id) else {
+            return;
+        };
         let buffer = put.wish.buffer;
         let written = match result {
             Ok(written) => written,
@@ -199,7 +233,10 @@ impl Session {
         if !put.is_own {
             return;
         }
-        let known = Known { digest: written.digest, stamp: Some(written.stamp) };
+        let known = Known {
+            digest: written.digest,
+            stamp: Some(written.stamp),
+        };
         self.known.insert(buffer, (put.path.clone(), known));
         let saved = Saved {
             version: put.wish.version,
@@ -208,14 +245,22 @@ impl Session {
             path: put.path,
             cause: put.wish.cause,
         };
-        self.propose(vec![Change::Saved { buffer, saved }], OnDecided::Tell("noting a put"));
+        self.propose(
+            vec![Change::Saved { buffer, saved }],
+            OnDecided::Tell("noting a put"),
+        );
     }
 
     fn put_failed(&mut self, asker: Asker, buffer: BufferId, error: ErrorMessage) {
         if asker.connection.is_some() {
             return self.answer(asker, Err(error));
         }
-        let name = self.authority.node().state().buffer(buffer).map(|b| b.name().to_owned());
+        let name = self
+            .authority
+            .node()
+            .state()
+            .buffer(buffer)
+            .map(|b| b.name().to_owned());
         let name = name.unwrap_or_default();
         self.tell_error(directory_of(&name), &error.message);
     }

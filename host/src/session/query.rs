@@ -19,12 +19,15 @@ pub(super) struct Questions {
 
 impl Questions {
     fn add(&mut self, asker: Asker, request: RequestId, deadline: Millis) {
-        self.waiting.insert((asker.connection, request), (asker, deadline));
+        self.waiting
+            .insert((asker.connection, request), (asker, deadline));
     }
 
     /// Returns who asked, and forgets the question.
     pub(super) fn take(&mut self, connection: ConnectionId, request: RequestId) -> Option<Asker> {
-        self.waiting.remove(&(connection, request)).map(|(asker, _)| asker)
+        self.waiting
+            .remove(&(connection, request))
+            .map(|(asker, _)| asker)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Millis> {
@@ -51,7 +54,9 @@ impl Session {
                 Err(error) => asker.reply(request, Err(error)),
                 Ok(id) => {
                     let buffer = self.authority.node().state().buffer(id);
-                    let text = buffer.map(|buffer| buffer.text().clone()).unwrap_or_default();
+                    let text = buffer
+                        .map(|buffer| buffer.text().clone())
+                        .unwrap_or_default();
                     tokio::spawn(send_text(asker, request, text));
                 }
             };
@@ -59,7 +64,8 @@ impl Session {
         let connection = asker.connection;
         let deadline = self.now().after(HASH_QUERY_MS);
         self.questions.add(asker, request, deadline);
-        self.authority.query(connection, request, query, &mut self.out);
+        self.authority
+            .query(connection, request, query, &mut self.out);
     }
 }
 
@@ -73,9 +79,21 @@ async fn send_text(asker: Asker, request: RequestId, text: Text) {
                 return;
             }
             let bytes = Bytes(std::mem::take(&mut piece).into());
-            asker.reply(request, Ok(Answer::Piece { bytes, is_last: false }));
+            asker.reply(
+                request,
+                Ok(Answer::Piece {
+                    bytes,
+                    is_last: false,
+                }),
+            );
         }
         piece.extend(bytes);
     }
-    asker.reply(request, Ok(Answer::Piece { bytes: Bytes(piece.into()), is_last: true }));
+    asker.reply(
+        request,
+        Ok(Answer::Piece {
+            bytes: Bytes(piece.into()),
+            is_last: true,
+        }),
+    );
 }

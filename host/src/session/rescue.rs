@@ -11,9 +11,8 @@ use crate::{clock, diary, disk, files};
 
 /// Returns the texts to rescue: modified files, and what was recovered and not looked at.
 pub(super) fn texts(state: &State) -> Vec<(String, Text)> {
-    let is_wanted = |kind: BufferKind, name: &str| {
-        kind == BufferKind::Scratch && name.ends_with("+Recovered")
-    };
+    let is_wanted =
+        |kind: BufferKind, name: &str| kind == BufferKind::Scratch && name.ends_with("+Recovered");
     state
         .buffers()
         .filter(|(_, buffer)| buffer.is_modified() || is_wanted(buffer.kind(), buffer.name()))
@@ -66,11 +65,19 @@ mod tests {
     fn every_text_gets_a_file_of_its_own() {
         let dir = TempDir::new();
         let long = format!("/{}", "é/".repeat(300));
-        let texts = [("/a/b", "one"), ("/a/b", "two"), ("", "three"), (&long, "four")]
-            .map(|(name, text)| (name.to_owned(), Text::from(text)));
+        let texts = [
+            ("/a/b", "one"),
+            ("/a/b", "two"),
+            ("", "three"),
+            (&long, "four"),
+        ]
+        .map(|(name, text)| (name.to_owned(), Text::from(text)));
         let target = super::dir(dir.path(), "ma/in");
         let files = write(&target, &texts);
-        let read: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        let read: Vec<_> = files
+            .iter()
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
         assert_eq!(read, ["one", "two", "three", "four"]);
         assert!(files[0].to_string_lossy().ends_with("000%a%b"));
     }

@@ -61,10 +61,19 @@ impl Session {
         };
         let process = self.authority.node_mut().new_process();
         let (owner, command) = (asker.attachment, run.command.clone());
-        self.append_meta(MetaOp::ProcStart { process, owner, command: command.clone() });
+        self.append_meta(MetaOp::ProcStart {
+            process,
+            owner,
+            command: command.clone(),
+        });
         let kill = Arc::new(Notify::new());
         let errors = errors_name(&run.directory);
-        let entry = Command { group: running.group(), errors, command, kill: kill.clone() };
+        let entry = Command {
+            group: running.group(),
+            errors,
+            command,
+            kill: kill.clone(),
+        };
         self.commands.running.insert(process, entry);
         self.settle();
         self.answer(asker, Ok(Answer::Started(process)));
@@ -91,7 +100,9 @@ impl Session {
         event: Option<Event>,
         permit: oneshot::Sender<()>,
     ) {
-        let Some(command) = self.commands.running.get(&process) else { return };
+        let Some(command) = self.commands.running.get(&process) else {
+            return;
+        };
         let (errors, name) = (command.errors.clone(), command.command.clone());
         let text = match event {
             None => {
@@ -99,9 +110,9 @@ impl Session {
                 return;
             }
             Some(Event::Output(text)) => Some(text),
-            Some(Event::Cut) => {
-                Some(format!("\n{name}: what it writes past {OUTPUT_LEN_MAX} bytes is not kept\n"))
-            }
+            Some(Event::Cut) => Some(format!(
+                "\n{name}: what it writes past {OUTPUT_LEN_MAX} bytes is not kept\n"
+            )),
             Some(Event::Exited(code)) => {
                 self.append_meta(MetaOp::ProcExit { process, code });
                 self.settle();
@@ -149,7 +160,11 @@ async fn attend(
             let event = running.next().await;
             let is_last = event.is_none();
             let (permit, permitted) = oneshot::channel();
-            let report = TaskReport::Process { process, event, permit };
+            let report = TaskReport::Process {
+                process,
+                event,
+                permit,
+            };
             let sent = inputs.send(SessionInput::Task(report)).await;
             if is_last || sent.is_err() || permitted.await.is_err() {
                 return;

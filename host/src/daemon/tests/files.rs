@@ -33,20 +33,32 @@ async fn put(ui: &mut Party, buffer: BufferId, is_forced: bool) -> Result<Answer
 /// Opens a file in a window of the leading UI, and waits until the UI leads the buffer.
 async fn window_on(ui: &mut Party, path: &str) -> (BufferId, ViewId) {
     let (buffer, _) = ui.open(path).await.unwrap();
-    ui.until(|ui| ui.client.node().unwrap().leads(Shard::Buffer(buffer))).await;
+    ui.until(|ui| ui.client.node().unwrap().leads(Shard::Buffer(buffer)))
+        .await;
     let column = ui.node().active_column().unwrap().id;
-    let window = ui.node().new_window(buffer, Placement::Column(column)).unwrap();
+    let window = ui
+        .node()
+        .new_window(buffer, Placement::Column(column))
+        .unwrap();
     (buffer, ViewId::Body(window))
 }
 
 fn type_at(ui: &mut Party, view: ViewId, at: u64, text: &str) {
     let group: GroupId = ui.node().new_group();
     let splice = Splice::new(Span::at(at), text);
-    ui.node().replace(view, splice, Span::at(at), group).unwrap();
+    ui.node()
+        .replace(view, splice, Span::at(at), group)
+        .unwrap();
 }
 
 fn is_modified(ui: &Party, buffer: BufferId) -> bool {
-    ui.client.node().unwrap().state().buffer(buffer).unwrap().is_modified()
+    ui.client
+        .node()
+        .unwrap()
+        .state()
+        .buffer(buffer)
+        .unwrap()
+        .is_modified()
 }
 
 #[test]
@@ -95,7 +107,8 @@ fn a_new_file_does_not_overwrite_one_that_came_meanwhile() {
         let mut ui = daemon.ui().await;
         let (buffer, is_new) = ui.open(path.to_str().unwrap()).await.unwrap();
         assert!(is_new);
-        ui.until(|ui| ui.client.node().unwrap().leads(Shard::Buffer(buffer))).await;
+        ui.until(|ui| ui.client.node().unwrap().leads(Shard::Buffer(buffer)))
+            .await;
         std::fs::write(&path, "theirs").unwrap();
         let error = put(&mut ui, buffer, false).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ChangedOnDisk);
@@ -169,7 +182,10 @@ fn a_directory_is_a_listing_and_opens_once() {
         let found = ui.node().state().buffer(buffer).unwrap().name().to_owned();
         assert_eq!(found, format!("{}/", name.display()));
         assert_eq!(ui.open(&found).await.unwrap(), (buffer, false));
-        assert_eq!(ui.open(&format!("{found}../d/.")).await.unwrap(), (buffer, false));
+        assert_eq!(
+            ui.open(&format!("{found}../d/.")).await.unwrap(),
+            (buffer, false)
+        );
     });
 }
 
@@ -185,10 +201,19 @@ fn a_large_file_is_there_after_its_first_piece_and_whole_at_the_end() {
         let (buffer, _) = ui.open(path.to_str().unwrap()).await.unwrap();
         let len = ui.text_of(buffer).len();
         assert!(len > 0 && len < text.len(), "{len}");
-        ui.until(|ui| ui.client.node().unwrap().leads(Shard::Buffer(buffer))).await;
+        ui.until(|ui| ui.client.node().unwrap().leads(Shard::Buffer(buffer)))
+            .await;
         assert!(ui.text_of(buffer) == text);
         assert!(!is_modified(&ui, buffer));
-        assert!(daemon.peer().await.text(path.to_str().unwrap()).await.unwrap() == text);
+        assert!(
+            daemon
+                .peer()
+                .await
+                .text(path.to_str().unwrap())
+                .await
+                .unwrap()
+                == text
+        );
     });
 }
 
@@ -201,14 +226,18 @@ fn get_brings_the_file_back_as_one_step_of_undo() {
         let mut ui = daemon.ui().await;
         let (buffer, view) = window_on(&mut ui, path.to_str().unwrap()).await;
         std::fs::write(&path, "one\n2\nthree\n").unwrap();
-        let answer = ui.ask(|request| ClientMessage::FileGet { request, buffer }).await;
+        let answer = ui
+            .ask(|request| ClientMessage::FileGet { request, buffer })
+            .await;
         assert_eq!(answer, Ok(Answer::Done));
         ui.until(|ui| !is_modified(ui, buffer)).await;
         assert_eq!(ui.text_of(buffer), "one\n2\nthree\n");
         ui.node().undo(view).unwrap();
         assert_eq!(ui.text_of(buffer), "one\ntwo\n");
         std::fs::remove_file(&path).unwrap();
-        let answer = ui.ask(|request| ClientMessage::FileGet { request, buffer }).await;
+        let answer = ui
+            .ask(|request| ClientMessage::FileGet { request, buffer })
+            .await;
         assert!(answer.unwrap_err().message.contains("cannot read"));
     });
 }
@@ -226,7 +255,12 @@ fn a_command_writes_to_the_error_window_and_can_be_killed() {
             environment: Vec::new(),
         };
         let first = run("echo out; echo err >&2; exit 3");
-        let answer = tool.ask(|request| ClientMessage::Run { request, run: first }).await;
+        let answer = tool
+            .ask(|request| ClientMessage::Run {
+                request,
+                run: first,
+            })
+            .await;
         assert!(matches!(answer, Ok(Answer::Started(_))), "{answer:?}");
         let name = format!("{directory}/+Errors");
         let errors = |tool: &Party| {
@@ -234,18 +268,37 @@ fn a_command_writes_to_the_error_window_and_can_be_killed() {
             let id = state.buffer_named(&name);
             id.map(|id| tool.text_of(id)).unwrap_or_default()
         };
-        tool.until(|tool| errors(tool).ends_with("exit status 3\n")).await;
+        tool.until(|tool| errors(tool).ends_with("exit status 3\n"))
+            .await;
         assert!(errors(&tool).starts_with("out\nerr\n"));
 
         let second = run("echo begin; sleep 1000 & sleep 1000");
-        let answer = tool.ask(|request| ClientMessage::Run { request, run: second }).await;
-        let Ok(Answer::Started(process)) = answer else { panic!("{answer:?}") };
+        let answer = tool
+            .ask(|request| ClientMessage::Run {
+                request,
+                run: second,
+            })
+            .await;
+        let Ok(Answer::Started(process)) = answer else {
+            panic!("{answer:?}")
+        };
         tool.until(|tool| errors(tool).ends_with("begin\n")).await;
-        let answer = tool.ask(|request| ClientMessage::Kill { request, process }).await;
+        let answer = tool
+            .ask(|request| ClientMessage::Kill { request, process })
+            .await;
         assert_eq!(answer, Ok(Answer::Done));
-        tool.until(|tool| errors(tool).ends_with("ended by signal 15\n")).await;
-        let missing = Run { directory: "/no/such".into(), ..run("true") };
-        let answer = tool.ask(|request| ClientMessage::Run { request, run: missing }).await;
+        tool.until(|tool| errors(tool).ends_with("ended by signal 15\n"))
+            .await;
+        let missing = Run {
+            directory: "/no/such".into(),
+            ..run("true")
+        };
+        let answer = tool
+            .ask(|request| ClientMessage::Run {
+                request,
+                run: missing,
+            })
+            .await;
         assert!(answer.unwrap_err().message.contains("/no/such"));
     });
 }
@@ -259,18 +312,34 @@ fn with_no_ui_a_tool_opens_edits_and_puts_through_the_daemon() {
         let mut tool = daemon.tool().await;
         let (buffer, _) = tool.open(path.to_str().unwrap()).await.unwrap();
         let has_saved = |tool: &Party| {
-            tool.client.node().unwrap().state().buffer(buffer).is_some_and(|b| b.saved().is_some())
+            tool.client
+                .node()
+                .unwrap()
+                .state()
+                .buffer(buffer)
+                .is_some_and(|b| b.saved().is_some())
         };
         tool.until(has_saved).await;
         let base = tool.node().state().buffer(buffer).unwrap().version();
         let splices = vec![Splice::new(Span::new(1, 3), "")];
-        let changes =
-            vec![Change::Edit { buffer, base, splices }, Change::Put { buffer, version: base }];
+        let changes = vec![
+            Change::Edit {
+                buffer,
+                base,
+                splices,
+            },
+            Change::Put {
+                buffer,
+                version: base,
+            },
+        ];
         let (_, propose) = tool.client.propose(changes).unwrap();
         tool.send(propose).await;
         let is_put = |tool: &Party| {
             let found = tool.client.node().unwrap().state().buffer(buffer).unwrap();
-            found.saved().is_some_and(|saved| saved.cause == SaveCause::Tool)
+            found
+                .saved()
+                .is_some_and(|saved| saved.cause == SaveCause::Tool)
         };
         tool.until(is_put).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\n");
@@ -279,7 +348,10 @@ fn with_no_ui_a_tool_opens_edits_and_puts_through_the_daemon() {
         // What cannot be put is told in the error window, because nobody waits for an answer.
         std::fs::write(&path, "theirs\n").unwrap();
         let base = tool.node().state().buffer(buffer).unwrap().version();
-        let changes = vec![Change::Put { buffer, version: base }];
+        let changes = vec![Change::Put {
+            buffer,
+            version: base,
+        }];
         let (_, propose) = tool.client.propose(changes).unwrap();
         tool.send(propose).await;
         let name = format!("{}/+Errors", daemon.dir.path().display());
