@@ -52,3 +52,6 @@ mod slot;
 mod supervisor;
 
 pub use self::supervisor::ToolHost;
+
+#[cfg(test)]
+mod tests;

@@ -292,9 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_advances_by_itself_and_ends_with_the_engine() {
+    fn the_epoch_advances_by_itself() {
         let engine = ToolEngine::new().unwrap();
-        let weak = engine.engine().weak();
         // A module that loops for ever ends only if the epochs advance.
         let module = wasmtime::Module::new(engine.engine(), LOOP).unwrap();
         let mut store = Store::new(engine.engine(), ());
@@ -303,8 +302,6 @@ mod tests {
             .err()
             .unwrap();
         assert_eq!(error.downcast_ref(), Some(&wasmtime::Trap::Interrupt));
-        drop((store, module, engine));
-        assert!(weak.upgrade().is_none());
     }
 
     /// `(module (func (loop (br 0))) (start 0))`.

@@ -333,13 +333,26 @@ mod tests {
         let (mut script, mut replica) = session();
         script.edit(7, Span::new(0, 1), "T");
         let events = told(&mut script, &mut replica);
-        let [wit::Event::Edited(edited)] = events.as_slice() else { panic!("{events:?}") };
+        let [wit::Event::Edited(edited)] = events.as_slice() else {
+            panic!("{events:?}")
+        };
         assert_eq!((edited.before, edited.after), (1, 2));
-        assert_eq!((edited.splices[0].at.q1, edited.splices[0].text.as_str()), (1, "T"));
+        assert_eq!(
+            (edited.splices[0].at.q1, edited.splices[0].text.as_str()),
+            (1, "T")
+        );
         assert!(!edited.undo && !edited.by_proposal);
-        script.buffer_op(7, BufferOp::Undo { group: GroupId::new(2), view: None });
+        script.buffer_op(
+            7,
+            BufferOp::Undo {
+                group: GroupId::new(2),
+                view: None,
+            },
+        );
         let events = told(&mut script, &mut replica);
-        let [wit::Event::Edited(undone)] = events.as_slice() else { panic!("{events:?}") };
+        let [wit::Event::Edited(undone)] = events.as_slice() else {
+            panic!("{events:?}")
+        };
         assert_eq!((undone.before, undone.after, undone.undo), (2, 3, true));
         assert_eq!(undone.splices[0].text, "o");
     }
@@ -347,18 +360,28 @@ mod tests {
     #[test]
     fn a_loaded_piece_is_an_insertion_at_the_end() {
         let (mut script, mut replica) = session();
-        script.buffer_op(7, BufferOp::Load { text: "two\n".to_owned() });
+        script.buffer_op(
+            7,
+            BufferOp::Load {
+                text: "two\n".to_owned(),
+            },
+        );
         let events = told(&mut script, &mut replica);
-        let [wit::Event::Edited(loaded)] = events.as_slice() else { panic!("{events:?}") };
+        let [wit::Event::Edited(loaded)] = events.as_slice() else {
+            panic!("{events:?}")
+        };
         assert_eq!((loaded.splices[0].at.q0, loaded.splices[0].at.q1), (4, 4));
     }
 
     #[test]
     fn a_put_is_told_with_its_cause() {
         let (mut script, mut replica) = session();
-        for (cause, expected) in
-            [(SaveCause::Put, 0), (SaveCause::Tool, 1), (SaveCause::PutAll, 2), (SaveCause::Load, 3)]
-        {
+        for (cause, expected) in [
+            (SaveCause::Put, 0),
+            (SaveCause::Tool, 1),
+            (SaveCause::PutAll, 2),
+            (SaveCause::Load, 3),
+        ] {
             script.buffer_op(
                 7,
                 BufferOp::Saved(Saved {
@@ -370,7 +393,9 @@ mod tests {
                 }),
             );
             let events = told(&mut script, &mut replica);
-            let [wit::Event::Saved(saved)] = events.as_slice() else { panic!("{events:?}") };
+            let [wit::Event::Saved(saved)] = events.as_slice() else {
+                panic!("{events:?}")
+            };
             assert_eq!((saved.cause, saved.version), (expected, 1));
         }
     }
@@ -382,8 +407,11 @@ mod tests {
         script.focus(9);
         script.buffer_op(7, BufferOp::ViewDel(ViewId::Body(WindowId::new(9))));
         let events = told(&mut script, &mut replica);
-        let [wit::Event::Opened(come), wit::Event::Focused(9), wit::Event::Opened(gone)] =
-            events.as_slice()
+        let [
+            wit::Event::Opened(come),
+            wit::Event::Focused(9),
+            wit::Event::Opened(gone),
+        ] = events.as_slice()
         else {
             panic!("{events:?}")
         };

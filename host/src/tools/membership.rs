@@ -117,14 +117,20 @@ mod tests {
 
     impl Session {
         fn new() -> Self {
-            Self { script: Script::new(), replica: Replica::new(State::new(), &[]) }
+            Self {
+                script: Script::new(),
+                replica: Replica::new(State::new(), &[]),
+            }
         }
 
         /// Tells a membership what was scripted; returns shard and kind of what it hears.
         fn tell(&mut self, membership: &mut Membership) -> Vec<(String, &'static str)> {
             let mut batch = Vec::new();
             for chunk in self.replica.apply(&self.script.take()).unwrap() {
-                chunk.told.iter().for_each(|told| membership.tell(told, &mut batch));
+                chunk
+                    .told
+                    .iter()
+                    .for_each(|told| membership.tell(told, &mut batch));
             }
             let kind = |entry: Entry| {
                 let kind = match entry.event {
@@ -156,7 +162,13 @@ mod tests {
         session.script.buffer(7, "/a/x", "text");
         session.script.buffer(8, "/b/x", "text");
         let heard = session.tell(&mut membership);
-        assert_eq!(heard, [("buffer/7".to_owned(), "reset"), ("buffer/7".to_owned(), "edited")]);
+        assert_eq!(
+            heard,
+            [
+                ("buffer/7".to_owned(), "reset"),
+                ("buffer/7".to_owned(), "edited")
+            ]
+        );
     }
 
     #[test]
@@ -164,12 +176,19 @@ mod tests {
         let mut session = Session::new();
         let mut membership = follower("buffer:/a/*", "buffer:*", &session.script.state);
         session.script.buffer(7, "/b/x", "text");
-        let name = |name: &str| BufferOp::Name { name: name.to_owned(), group: None };
+        let name = |name: &str| BufferOp::Name {
+            name: name.to_owned(),
+            group: None,
+        };
         session.script.buffer_op(7, name("/a/x"));
         session.script.edit(7, Span::at(0), "1");
         session.script.buffer_op(7, name("/b/x"));
         session.script.edit(7, Span::at(0), "2");
-        let heard: Vec<_> = session.tell(&mut membership).into_iter().map(|(_, kind)| kind).collect();
+        let heard: Vec<_> = session
+            .tell(&mut membership)
+            .into_iter()
+            .map(|(_, kind)| kind)
+            .collect();
         assert_eq!(heard, ["reset", "edited", "named"]);
         assert_eq!(membership.shards().count(), 0);
     }
@@ -180,10 +199,16 @@ mod tests {
         let mut membership = follower("buffer:*", "buffer:/a/*", &session.script.state);
         session.script.buffer(7, "/a/x", "");
         session.script.buffer(8, "/secret", "");
-        assert_eq!(session.tell(&mut membership), [("buffer/7".to_owned(), "reset")]);
+        assert_eq!(
+            session.tell(&mut membership),
+            [("buffer/7".to_owned(), "reset")]
+        );
         let state = &session.script.state;
         let again = follower("buffer:*", "buffer:/a/*", state);
-        assert_eq!(again.shards().collect::<Vec<_>>(), [Shard::Buffer(BufferId::new(7))]);
+        assert_eq!(
+            again.shards().collect::<Vec<_>>(),
+            [Shard::Buffer(BufferId::new(7))]
+        );
     }
 
     #[test]
@@ -192,8 +217,10 @@ mod tests {
         script.buffer(7, "/a/x", "");
         script.buffer(8, "/a/y", "");
         let membership = follower("buffer:*", "buffer:*", &script.state);
-        let Some(Entry { event: Event::Reset(shards), .. }) =
-            reset(membership.shards(), &script.state)
+        let Some(Entry {
+            event: Event::Reset(shards),
+            ..
+        }) = reset(membership.shards(), &script.state)
         else {
             panic!("no reset")
         };

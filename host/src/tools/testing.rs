@@ -9,7 +9,7 @@ use apex_core::entry::{
 };
 use apex_core::ids::{BufferId, Epoch, GroupId, SERVER, Seq, Shard, ViewId, WindowId};
 use apex_core::log::Record;
-use apex_core::message::Bytes;
+use apex_core::message::{Bytes, Mark};
 use apex_core::state::State;
 use apex_core::text::Span;
 
@@ -25,7 +25,21 @@ pub(super) struct Script {
 impl Script {
     /// Returns an empty session.
     pub(super) fn new() -> Self {
-        Self { state: State::new(), chains: BTreeMap::new(), records: Vec::new() }
+        Self {
+            state: State::new(),
+            chains: BTreeMap::new(),
+            records: Vec::new(),
+        }
+    }
+
+    /// Returns where the logs stand.
+    pub(super) fn marks(&self) -> Vec<Mark> {
+        let mark = |(shard, seq)| Mark {
+            shard,
+            seq,
+            chain: self.chains.get(&shard).copied().unwrap_or_default(),
+        };
+        self.state.marks().map(mark).collect()
     }
 
     /// Takes the records made since the last time.
@@ -35,11 +49,22 @@ impl Script {
 
     pub(super) fn append(&mut self, shard: Shard, op: Op, origin: Option<Origin>) {
         let seq = self.state.applied(shard).map_or(Seq::new(1), Seq::next);
-        let entry = Entry { seq, attachment: SERVER, epoch: Epoch::default(), origin, op };
+        let entry = Entry {
+            seq,
+            attachment: SERVER,
+            epoch: Epoch::default(),
+            origin,
+            op,
+        };
         let bytes: Arc<[u8]> = postcard::to_allocvec(&entry).unwrap().into();
         let chain = self.chains.entry(shard).or_default();
         *chain = chain.extend(&bytes);
-        let record = Record { shard, entry, bytes: Bytes(bytes), chain: *chain };
+        let record = Record {
+            shard,
+            entry,
+            bytes: Bytes(bytes),
+            chain: *chain,
+        };
         self.state.apply(shard, &record.entry).unwrap();
         self.records.push(Arc::new(record));
     }
@@ -55,18 +80,41 @@ impl Script {
     /// Makes a buffer of a name with a text.
     pub(super) fn buffer(&mut self, id: u64, name: &str, text: &str) {
         self.meta(MetaOp::ShardNew(Shard::Buffer(BufferId::new(id))));
-        self.buffer_op(id, BufferOp::Create { kind: BufferKind::File, name: name.to_owned() });
+        self.buffer_op(
+            id,
+            BufferOp::Create {
+                kind: BufferKind::File,
+                name: name.to_owned(),
+            },
+        );
         if !text.is_empty() {
-            self.buffer_op(id, BufferOp::Load { text: text.to_owned() });
+            self.buffer_op(
+                id,
+                BufferOp::Load {
+                    text: text.to_owned(),
+                },
+            );
         }
     }
 
     /// Types a text at a place, as a group of its own.
     pub(super) fn edit(&mut self, id: u64, at: Span, text: &str) {
-        let version = self.state.buffer(BufferId::new(id)).unwrap().version().raw();
+        let version = self
+            .state
+            .buffer(BufferId::new(id))
+            .unwrap()
+            .version()
+            .raw();
         let splices = vec![Splice::new(at, text)];
         let group = Some(GroupId::new(version + 1));
-        self.buffer_op(id, BufferOp::Edit { splices, group, dot: None });
+        self.buffer_op(
+            id,
+            BufferOp::Edit {
+                splices,
+                group,
+                dot: None,
+            },
+        );
     }
 
     /// Makes a window on a buffer.
@@ -74,8 +122,18 @@ impl Script {
         let shard = Shard::Window(WindowId::new(id));
         let (tag, body) = (BufferId::new(id + 1000), BufferId::new(body));
         self.meta(MetaOp::ShardNew(shard));
-        self.append(shard, Op::Window(WindowOp::Create { tag, body: Body::Buffer(body) }), None);
-        self.buffer_op(body.raw(), BufferOp::ViewAdd(ViewId::Body(WindowId::new(id))));
+        self.append(
+            shard,
+            Op::Window(WindowOp::Create {
+                tag,
+                body: Body::Buffer(body),
+            }),
+            None,
+        );
+        self.buffer_op(
+            body.raw(),
+            BufferOp::ViewAdd(ViewId::Body(WindowId::new(id))),
+        );
     }
 
     /// Makes a layout and focuses a window's body.

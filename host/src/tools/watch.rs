@@ -442,7 +442,7 @@ mod tests {
     async fn a_dropped_file_is_told_by_the_kernel() {
         let dir = Dir::new();
         let (sender, mut sightings) = mpsc::unbounded_channel();
-        let (asked, asked_receiver) = tokio::sync::watch::channel(0);
+        let (asked, asked_receiver) = watch::channel(0);
         let task = tokio::spawn(watch(vec![dir.0.clone()], asked_receiver, sender));
         assert!(matches!(sightings.recv().await, Some(Sighting::Settled(0))));
         let path = dir.write("t.wasm", "x");

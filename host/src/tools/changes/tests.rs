@@ -39,25 +39,45 @@ fn session() -> State {
 }
 
 fn edit_of(q0: u64, q1: u64, base: u64) -> proposals::Change {
-    let splice = types::Splice { at: types::Span { q0, q1 }, text: "x".to_owned() };
-    proposals::Change::Edit(proposals::Edit { buffer: 7, base, splices: vec![splice] })
+    let splice = types::Splice {
+        at: types::Span { q0, q1 },
+        text: "x".to_owned(),
+    };
+    proposals::Change::Edit(proposals::Edit {
+        buffer: 7,
+        base,
+        splices: vec![splice],
+    })
 }
 
 #[test]
 fn a_replaced_text_becomes_the_smallest_splices_that_make_it() {
     assert_eq!(applied("a\nb\nc\n", "a\nb\nc\n"), []);
     let splices = applied("a  \nb\nc \n", "a\nb\nc\n");
-    assert_eq!(splices, [
-        Splice::new(Span::new(1, 3), ""),
-        Splice::new(Span::new(6, 7), "")
-    ]);
+    assert_eq!(
+        splices,
+        [
+            Splice::new(Span::new(1, 3), ""),
+            Splice::new(Span::new(7, 8), "")
+        ]
+    );
     let splices = applied("é漢 one\n", "é漢 öne\n");
     assert_eq!(splices, [Splice::new(Span::new(3, 4), "ö")]);
 }
 
 #[test]
 fn differences_of_any_shape_lead_to_the_new_text() {
-    let texts = ["", "\n", "a", "a\n", "a\nb", "b\na\n", "x\ny\nz\n", "é\r\nb\r\n", "aaa\naaa\n"];
+    let texts = [
+        "",
+        "\n",
+        "a",
+        "a\n",
+        "a\nb",
+        "b\na\n",
+        "x\ny\nz\n",
+        "é\r\nb\r\n",
+        "aaa\naaa\n",
+    ];
     for old in texts {
         for new in texts {
             applied(old, new);
@@ -73,13 +93,18 @@ fn differences_of_any_shape_lead_to_the_new_text() {
 fn an_edit_needs_the_right_a_buffer_and_a_place_in_it() {
     let state = session();
     let rights = all_rights();
-    let drafter = Drafter { state: &state, rights: &rights };
+    let drafter = Drafter {
+        state: &state,
+        rights: &rights,
+    };
     let version = state.buffer(BufferId::new(7)).unwrap().version().raw();
     assert!(drafter.draft(vec![edit_of(0, 8, version)]).is_ok());
     let code = |wish| drafter.draft(vec![wish]).unwrap_err().code;
     assert_eq!(code(edit_of(0, 9, version)), code::OUT_OF_RANGE);
     assert_eq!(code(edit_of(3, 2, version)), code::OUT_OF_RANGE);
-    let proposals::Change::Edit(mut edit) = edit_of(0, 0, version) else { panic!() };
+    let proposals::Change::Edit(mut edit) = edit_of(0, 0, version) else {
+        panic!()
+    };
     edit.buffer = 8;
     assert_eq!(code(proposals::Change::Edit(edit)), code::NOT_FOUND);
     assert_eq!(drafter.draft(Vec::new()).unwrap_err().code, code::LIMIT);
@@ -92,7 +117,10 @@ fn a_second_edit_of_a_buffer_is_checked_by_the_leader() {
     // Its positions are those after the first edit, which only the leader computes.
     let state = session();
     let rights = all_rights();
-    let drafter = Drafter { state: &state, rights: &rights };
+    let drafter = Drafter {
+        state: &state,
+        rights: &rights,
+    };
     let version = state.buffer(BufferId::new(7)).unwrap().version().raw();
     let twice = vec![edit_of(8, 8, version), edit_of(9, 9, version)];
     assert_eq!(drafter.draft(twice).unwrap().len(), 2);
@@ -102,14 +130,20 @@ fn a_second_edit_of_a_buffer_is_checked_by_the_leader() {
 fn a_put_and_an_open_need_their_own_rights() {
     let state = session();
     let rights = rights("[[want]]\ncap = \"shard.propose\"\nscope = \"buffer:*\"\n");
-    let drafter = Drafter { state: &state, rights: &rights };
+    let drafter = Drafter {
+        state: &state,
+        rights: &rights,
+    };
     for wish in [
         proposals::Change::Put((7, 1)),
         proposals::Change::GetIfClean((7, 1)),
         proposals::Change::Open("/a/y".to_owned()),
         proposals::Change::Look((9, "y".to_owned())),
     ] {
-        assert_eq!(drafter.draft(vec![wish]).unwrap_err().code, code::NOT_GRANTED);
+        assert_eq!(
+            drafter.draft(vec![wish]).unwrap_err().code,
+            code::NOT_GRANTED
+        );
     }
     assert!(drafter.draft(vec![proposals::Change::Close(9)]).is_ok());
 }
@@ -118,14 +152,23 @@ fn a_put_and_an_open_need_their_own_rights() {
 fn a_path_to_open_is_absolute_plain_and_granted() {
     let state = session();
     let rights = all_rights();
-    let drafter = Drafter { state: &state, rights: &rights };
+    let drafter = Drafter {
+        state: &state,
+        rights: &rights,
+    };
     let open = |place: &str| drafter.draft(vec![proposals::Change::Open(place.to_owned())]);
-    assert_eq!(open("/a/y.rs:12").unwrap(), [Change::Open {
-        path: "/a/y.rs".to_owned(),
-        address: "12".to_owned()
-    }]);
+    assert_eq!(
+        open("/a/y.rs:12").unwrap(),
+        [Change::Open {
+            path: "/a/y.rs".to_owned(),
+            address: "12".to_owned()
+        }]
+    );
     assert_eq!(open("/etc/passwd").unwrap_err().code, code::NOT_GRANTED);
-    assert_eq!(open("/a/../etc/passwd").unwrap_err().code, code::OUT_OF_RANGE);
+    assert_eq!(
+        open("/a/../etc/passwd").unwrap_err().code,
+        code::OUT_OF_RANGE
+    );
     assert_eq!(open("y.rs").unwrap_err().code, code::OUT_OF_RANGE);
 }
 
@@ -133,14 +176,23 @@ fn a_path_to_open_is_absolute_plain_and_granted() {
 fn a_replacement_of_an_older_text_is_stale() {
     let state = session();
     let rights = all_rights();
-    let drafter = Drafter { state: &state, rights: &rights };
+    let drafter = Drafter {
+        state: &state,
+        rights: &rights,
+    };
     let wish = |base| {
         let text = "one\n".to_owned();
-        vec![proposals::Change::Replace(proposals::Replacement { buffer: 7, base, text })]
+        vec![proposals::Change::Replace(proposals::Replacement {
+            buffer: 7,
+            base,
+            text,
+        })]
     };
     let version = state.buffer(BufferId::new(7)).unwrap().version().raw();
     let drafted = drafter.draft(wish(version)).unwrap();
-    let [Change::Edit { splices, .. }] = drafted.as_slice() else { panic!("{drafted:?}") };
+    let [Change::Edit { splices, .. }] = drafted.as_slice() else {
+        panic!("{drafted:?}")
+    };
     assert_eq!(*splices, [Splice::new(Span::new(4, 8), "")]);
     let stale = drafter.draft(wish(version - 1)).unwrap_err();
     assert_eq!((stale.code, stale.retry), (code::STALE, true));
@@ -150,16 +202,28 @@ fn a_replacement_of_an_older_text_is_stale() {
 fn a_proposal_has_a_size() {
     let state = session();
     let rights = all_rights();
-    let drafter = Drafter { state: &state, rights: &rights };
+    let drafter = Drafter {
+        state: &state,
+        rights: &rights,
+    };
     let text = "x".repeat(limits::PROPOSAL_LEN_MAX + 1);
-    let board = proposals::Board { name: "/a/+T".to_owned(), text, column: 0 };
-    let error = drafter.draft(vec![proposals::Change::Board(board)]).unwrap_err();
+    let board = proposals::Board {
+        name: "/a/+T".to_owned(),
+        text,
+        column: 0,
+    };
+    let error = drafter
+        .draft(vec![proposals::Change::Board(board)])
+        .unwrap_err();
     assert_eq!(error.code, code::LIMIT);
 }
 
 #[test]
 fn a_deed_that_went_wrong_is_an_error_that_names_it() {
-    let landed = CoreLanded { version: Version::new(3), ..CoreLanded::default() };
+    let landed = CoreLanded {
+        version: Version::new(3),
+        ..CoreLanded::default()
+    };
     let failed = CoreLanded {
         refusal: Some(Refusal::Refused("the disk is full".to_owned())),
         ..landed.clone()

@@ -8,30 +8,51 @@ fn text() -> Text {
 fn a_read_outside_or_too_long_is_an_error() {
     let short = text();
     assert_eq!(read(&short, Span::new(1, 3)).unwrap(), "é漢");
-    assert_eq!(read(&short, Span::new(3, 99)).unwrap_err().code, code::OUT_OF_RANGE);
-    assert_eq!(read(&short, Span::new(3, 2)).unwrap_err().code, code::OUT_OF_RANGE);
+    assert_eq!(
+        read(&short, Span::new(3, 99)).unwrap_err().code,
+        code::OUT_OF_RANGE
+    );
+    assert_eq!(
+        read(&short, Span::new(3, 2)).unwrap_err().code,
+        code::OUT_OF_RANGE
+    );
     let wide = Text::from("漢".repeat(400_000).as_str());
-    assert_eq!(read(&wide, Span::new(0, 400_000)).unwrap_err().code, code::LIMIT);
+    assert_eq!(
+        read(&wide, Span::new(0, 400_000)).unwrap_err().code,
+        code::LIMIT
+    );
     assert_eq!(read(&wide, Span::new(0, 300_000)).unwrap().len(), 900_000);
     let long = Text::from("a".repeat(1 << 21).as_str());
-    assert_eq!(read(&long, Span::new(0, (1 << 20) + 1)).unwrap_err().code, code::LIMIT);
+    assert_eq!(
+        read(&long, Span::new(0, (1 << 20) + 1)).unwrap_err().code,
+        code::LIMIT
+    );
     assert!(read(&long, Span::new(0, 1 << 20)).is_ok());
 }
 
 #[test]
 fn a_directory_is_what_stands_before_the_last_slash() {
-    for (name, expected) in
-        [("/a/b.rs", "/a"), ("/b", "/"), ("/a/d/", "/a/d"), ("", "/"), ("+Errors", "/")]
-    {
+    for (name, expected) in [
+        ("/a/b.rs", "/a"),
+        ("/b", "/"),
+        ("/a/d/", "/a/d"),
+        ("", "/"),
+        ("+Errors", "/"),
+    ] {
         assert_eq!(directory(name), expected, "{name}");
     }
 }
 
 #[test]
 fn line_ends_are_told_apart() {
-    for (text, expected) in
-        [("", 0), ("a\nb", 0), ("a\r\nb\r\n", 1), ("a\r\nb\n", 2), ("a\rb", 0), ("\n\r\n", 2)]
-    {
+    for (text, expected) in [
+        ("", 0),
+        ("a\nb", 0),
+        ("a\r\nb\r\n", 1),
+        ("a\r\nb\n", 2),
+        ("a\rb", 0),
+        ("\n\r\n", 2),
+    ] {
         assert_eq!(line_end(&Text::from(text)), expected, "{text:?}");
     }
 }

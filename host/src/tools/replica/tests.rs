@@ -31,7 +31,11 @@ fn a_replica_computes_the_hash_of_the_session_by_itself() {
     let last = Arc::clone(script.records.last().unwrap());
     replica.apply(&script.take()).unwrap();
     let shard = Shard::Buffer(BufferId::new(7));
-    let hash = replica.hashes().into_iter().find(|hash| hash.shard == shard).unwrap();
+    let hash = replica
+        .hashes()
+        .into_iter()
+        .find(|hash| hash.shard == shard)
+        .unwrap();
     assert_eq!(hash.state, script.state.shard_hash(shard));
     assert_eq!((hash.seq, hash.chain), (last.entry.seq, last.chain));
 }
@@ -43,7 +47,13 @@ fn a_dropped_entry_is_found_out() {
     script.edit(7, Span::at(1), "b");
     let records = script.take();
     let error = replica.apply(&records[1..]).unwrap_err();
-    assert!(matches!(error, ReplicaError::Apply(_, _, ApplyError::WrongSeq { .. })), "{error}");
+    assert!(
+        matches!(
+            error,
+            ReplicaError::Apply(_, _, ApplyError::WrongSeq { .. })
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -85,7 +95,10 @@ fn small_chunks_become_one_batch() {
         backlog.push(&replica.apply(&script.take()).unwrap()[0]);
     }
     let batch = entries(backlog.take());
-    assert_eq!((batch.told.len(), text(&batch.state).as_str()), (5, "xxxxx"));
+    assert_eq!(
+        (batch.told.len(), text(&batch.state).as_str()),
+        (5, "xxxxx")
+    );
 }
 
 #[test]
@@ -98,12 +111,22 @@ fn a_backlog_at_its_cap_is_forgotten_for_the_newest_state() {
         script.edit(7, Span::at(0), &long);
         backlog.push(&replica.apply(&script.take()).unwrap()[0]);
     }
-    let Some(Next::Lost { state, upto }) = backlog.take() else { panic!("nothing was lost") };
-    assert_eq!(text(&state).len(), count * long.len(), "the newest state, not that of the loss");
+    let Some(Next::Lost { state, upto }) = backlog.take() else {
+        panic!("nothing was lost")
+    };
+    assert_eq!(
+        text(&state).len(),
+        count * long.len(),
+        "the newest state, not that of the loss"
+    );
     assert_eq!(upto, replica.count());
     script.edit(7, Span::at(0), "y");
     backlog.push(&replica.apply(&script.take()).unwrap()[0]);
-    assert_eq!(entries(backlog.take()).told.len(), 1, "it goes on after the loss");
+    assert_eq!(
+        entries(backlog.take()).told.len(),
+        1,
+        "it goes on after the loss"
+    );
 }
 
 #[test]
@@ -113,6 +136,8 @@ fn a_replica_that_begins_again_makes_its_tools_begin_again() {
     let count = replica.count();
     replica.restart(script.state, &[]);
     backlog.lose(&replica);
-    let Some(Next::Lost { upto, .. }) = backlog.take() else { panic!("nothing was lost") };
+    let Some(Next::Lost { upto, .. }) = backlog.take() else {
+        panic!("nothing was lost")
+    };
     assert_eq!(upto, count);
 }
