@@ -1,15 +1,15 @@
 //! Joining a session as a command: a short-lived attachment that proposes and leaves.
 
 use apex_core::entry::{AttachmentKind, MetaOp};
-use apex_core::ids::{AttachmentId, ProposalId};
-use apex_core::message::{ClientMessage, Hello, ServerMessage, Takeover};
+use apex_core::ids::{AttachmentId, BufferId, ProposalId};
+use apex_core::message::{Answer, ClientMessage, Hello, ServerMessage, Takeover};
 use apex_core::proposal::{Atomicity, Change, Landed, Proposal};
 
 use crate::cli::ask::{ANSWER_SECONDS, Asker, Context, Missing, within};
 use crate::cli::error::CliError;
 
 /// How long a leader and the daemon may take to decide and to write a file, in seconds.
-const DECIDE_SECONDS: u64 = 30;
+pub const DECIDE_SECONDS: u64 = 30;
 
 /// A command in a session.
 #[derive(Debug)]
@@ -108,6 +108,24 @@ impl Joined {
             .order(what, |request| ClientMessage::MetaRequest { request, op })
             .await
             .map(drop)
+    }
+
+    /// Makes the daemon open a file or directory, and returns its buffer, which no window may show
+    /// yet.
+    ///
+    /// # Errors
+    /// Why the daemon cannot open it.
+    pub async fn open(&mut self, path: String) -> Result<BufferId, CliError> {
+        let what = "the order to open";
+        let message = |request| ClientMessage::FileOpen {
+            request,
+            directory: "/".into(),
+            path,
+        };
+        match self.asker.ask(what, message).await? {
+            Answer::Opened { buffer, .. } => Ok(buffer),
+            _ => Err(CliError::Unexpected(what)),
+        }
     }
 
     /// Returns the command's attachment.

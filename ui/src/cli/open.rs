@@ -34,11 +34,11 @@ pub(super) async fn run(
         .collect::<Result<_, _>>()?;
     let mut joined = Joined::join(context, "open", Missing::Start).await?;
     for Place { path, address } in places {
-        for landed in joined.propose(vec![Change::Open { path, address }]).await? {
-            if let Some(buffer) = landed.buffer {
-                output.line(buffer)?;
-            }
-        }
+        let buffer = joined.open(path).await?;
+        joined
+            .propose(vec![Change::Show { buffer, address }])
+            .await?;
+        output.line(buffer)?;
     }
     joined.leave().await
 }
