@@ -1,3 +1,5 @@
 //! Integration tests.
 
+mod cli;
+
 mod tidy;
