@@ -127,14 +127,13 @@ pub fn apply(text: &mut Text, splices: &[Splice]) -> Vec<Splice> {
     let mut moved = Shift::default();
     for splice in splices {
         let q0 = moved.forward(splice.at.q0);
-        let count = splice.count();
         let at = Span::new(q0, q0 + splice.at.len());
         let old = if at.is_empty() {
             String::new()
         } else {
             text.slice(at)
         };
-        text.replace(at, &splice.text);
+        let count = text.replace(at, &splice.text);
         inverse.push(Splice {
             at: Span::new(q0, q0 + count),
             text: old,

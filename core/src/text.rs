@@ -5,7 +5,7 @@
 //! 3. Bytes are sacred: each byte that is not valid UTF-8 becomes one code point of [`ESCAPES`],
 //!    valid input inside that range is escaped byte by byte, and writing reverses it exactly.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -81,7 +81,11 @@ pub fn escaped_byte(c: char) -> Option<u8> {
 
 /// A text. Cloning shares structure and costs nanoseconds.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Text(Rope);
+pub struct Text {
+    rope: Rope,
+    /// Code points, kept beside the rope: it would add them up each time.
+    len: u64,
+}
 
 #[expect(
     clippy::cast_possible_truncation,
@@ -95,50 +99,50 @@ impl Text {
     /// Returns the empty text.
     #[must_use]
     pub fn new() -> Self {
-        Self(Rope::new())
+        Self::default()
     }
 
     /// Returns how many code points it holds.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.0.len_chars() as u64
+        self.len
     }
 
     /// Returns whether it holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.len_chars() == 0
+        self.len == 0
     }
 
     /// Returns how many bytes of UTF-8 it holds.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
-        self.0.len_bytes() as u64
+        self.rope.len_bytes() as u64
     }
 
     /// Returns how many lines it has: newlines plus one.
     #[must_use]
     pub fn line_count(&self) -> u64 {
-        self.0.len_lines() as u64
+        self.rope.len_lines() as u64
     }
 
     /// Returns the code point at `q`, or none at or past the end.
     #[must_use]
     pub fn char_at(&self, q: u64) -> Option<char> {
-        self.0.get_char(usize::try_from(q).ok()?)
+        self.rope.get_char(usize::try_from(q).ok()?)
     }
 
     /// Returns the text of a span; what lies past the end is left out. Costs its length.
     #[must_use]
     pub fn slice(&self, span: Span) -> String {
         let span = span.clamped(self.len());
-        self.0.slice(index(span.q0)..index(span.q1)).to_string()
+        String::from(self.rope.slice(index(span.q0)..index(span.q1)))
     }
 
     /// Returns the line (from 0) that holds `q`; the last line for what lies past the end.
     #[must_use]
     pub fn line_of(&self, q: u64) -> u64 {
-        self.0.char_to_line(index(q.min(self.len()))) as u64
+        self.rope.char_to_line(index(q.min(self.len()))) as u64
     }
 
     /// Returns where line `line` (from 0) begins; the end for lines past the last.
@@ -147,7 +151,7 @@ impl Text {
         if line >= self.line_count() {
             return self.len();
         }
-        self.0.line_to_char(index(line)) as u64
+        self.rope.line_to_char(index(line)) as u64
     }
 
     /// Returns where the line that starts at or before `q` ends, before its newline.
@@ -162,37 +166,41 @@ impl Text {
 
     /// Returns the code points from `q` on.
     pub fn chars_from(&self, q: u64) -> impl Iterator<Item = char> + '_ {
-        self.0.chars_at(index(q.min(self.len())))
+        self.rope.chars_at(index(q.min(self.len())))
     }
 
     /// Returns the code points before `q`, backwards.
     pub fn chars_before(&self, q: u64) -> impl Iterator<Item = char> + '_ {
-        self.0.chars_at(index(q.min(self.len()))).reversed()
+        self.rope.chars_at(index(q.min(self.len()))).reversed()
     }
 
     /// Returns its pieces in order, without copying.
     pub fn chunks(&self) -> impl Iterator<Item = &str> {
-        self.0.chunks()
+        self.rope.chunks()
     }
 
     /// Returns the pieces of a span in order, without copying.
     pub fn chunks_of(&self, span: Span) -> impl Iterator<Item = &str> {
         let span = span.clamped(self.len());
-        self.0.slice(index(span.q0)..index(span.q1)).chunks()
+        self.rope.slice(index(span.q0)..index(span.q1)).chunks()
     }
 
-    /// Replaces a span by a text. Costs the logarithm of the length plus the text.
+    /// Replaces a span by a text; returns how many code points that has. Costs the logarithm of
+    /// the length plus the text.
     ///
     /// # Panics
     /// When the span does not fit; callers check with [`Span::fits`].
-    pub fn replace(&mut self, span: Span, text: &str) {
+    pub fn replace(&mut self, span: Span, text: &str) -> u64 {
         assert!(span.fits(self.len()), "a span outside the text");
         if !span.is_empty() {
-            self.0.remove(index(span.q0)..index(span.q1));
+            self.rope.remove(index(span.q0)..index(span.q1));
         }
         if !text.is_empty() {
-            self.0.insert(index(span.q0), text);
+            self.rope.insert(index(span.q0), text);
         }
+        let count = text.chars().count() as u64;
+        self.len = self.len - span.len() + count;
+        count
     }
 
     /// Finds a literal at or after `from`, without wrapping. Linear time, in place.
@@ -205,8 +213,8 @@ impl Text {
         }
         let failure = failure_table(needle);
         let mut matched = 0;
-        let mut at = self.0.char_to_byte(index(from));
-        for chunk in self.0.byte_slice(at..).chunks() {
+        let mut at = self.rope.char_to_byte(index(from));
+        for chunk in self.rope.byte_slice(at..).chunks() {
             for byte in chunk.bytes() {
                 while matched > 0 && needle[matched] != byte {
                     matched = failure[matched - 1];
@@ -214,8 +222,8 @@ impl Text {
                 matched += usize::from(needle[matched] == byte);
                 at += 1;
                 if matched == needle.len() {
-                    let q0 = self.0.byte_to_char(at - needle.len()) as u64;
-                    return Some(Span::new(q0, self.0.byte_to_char(at) as u64));
+                    let q0 = self.rope.byte_to_char(at - needle.len()) as u64;
+                    return Some(Span::new(q0, self.rope.byte_to_char(at) as u64));
                 }
             }
         }
@@ -230,14 +238,14 @@ impl Text {
 
     /// Returns the bytes of a file that holds this text, piece by piece.
     pub fn byte_pieces(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.0.chunks().map(encode)
+        self.rope.chunks().map(encode)
     }
 
     /// Returns whether it holds bytes that were not valid UTF-8.
     #[must_use]
     pub fn is_lossy(&self) -> bool {
         // All escapes share their first three bytes but for the last two bits of the third.
-        self.0
+        self.rope
             .chunks()
             .any(|chunk| chunk.chars().any(|c| escaped_byte(c).is_some()))
     }
@@ -259,13 +267,15 @@ fn failure_table(needle: &[u8]) -> Vec<usize> {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(Rope::from_str(text))
+        let rope = Rope::from_str(text);
+        let len = rope.len_chars() as u64;
+        Self { rope, len }
     }
 }
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chunks().try_for_each(|chunk| f.write_str(chunk))
+        self.rope.chunks().try_for_each(|chunk| f.write_str(chunk))
     }
 }
 
