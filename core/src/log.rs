@@ -282,7 +282,7 @@ impl Log {
             origin,
             op,
         };
-        let bytes = Bytes(crate::wire::encode_entry(&entry).into());
+        let bytes = Bytes(crate::wire::encode_entry(&entry));
         Ok(push(log, shard, entry, bytes))
     }
 

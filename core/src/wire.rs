@@ -5,6 +5,7 @@
 //! skipped. Kinds are never reused; payload enums only grow at the end.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -199,13 +200,21 @@ impl PreambleReader {
     }
 }
 
+/// Entries up to this length are encoded without a buffer on the heap: all of typing.
+const SHORT_LEN: usize = 192;
+
 /// Returns an entry's bytes: what is hashed, sent and stored.
 ///
 /// # Panics
 /// Never: an entry always encodes.
 #[must_use]
-pub fn encode_entry(entry: &Entry) -> Vec<u8> {
-    postcard::to_allocvec(entry).expect("an entry always encodes")
+pub fn encode_entry(entry: &Entry) -> Arc<[u8]> {
+    let mut short = [0; SHORT_LEN];
+    if let Ok(bytes) = postcard::to_slice(entry, &mut short) {
+        return Arc::from(&*bytes);
+    }
+    let bytes = postcard::to_allocvec(entry).expect("an entry always encodes");
+    Arc::from(bytes)
 }
 
 /// Returns the entry that such bytes hold.

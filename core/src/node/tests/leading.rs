@@ -220,7 +220,7 @@ fn bad_appends_are_refused_by_kind_and_leave_the_log_alone() {
     ];
     let before = world.authority.node().state().hash();
     for (entry, code) in cases {
-        let bytes = Bytes(wire::encode_entry(&entry).into());
+        let bytes = Bytes(wire::encode_entry(&entry));
         let append = ClientMessage::Append(vec![(shard, vec![bytes])]);
         let from = (world.peer(ui).connection, Secret(uuid::Uuid::from_u128(9)));
         let mut out = Vec::new();
@@ -269,7 +269,7 @@ fn a_batch_with_one_bad_entry_is_refused_whole_and_a_retry_is_not_applied_twice(
     let last = broken.last_mut().unwrap().1.last_mut().unwrap();
     let mut entry = wire::decode_entry(&last.0).unwrap();
     entry.op = Op::Buffer(BufferOp::ViewDel(ViewId::Top));
-    *last = Bytes(wire::encode_entry(&entry).into());
+    *last = Bytes(wire::encode_entry(&entry));
     let before = world.authority.node().state().hash();
     world.authority.receive(
         world.now,
