@@ -34,7 +34,8 @@ impl Change {
 
     fn len(&self) -> usize {
         match self {
-            Self::Entry(record) => record.bytes.0.len(),
+            // The record holds the entry twice: decoded, and as bytes.
+            Self::Entry(record) => size_of::<Record>() + 2 * record.bytes.0.len(),
             Self::Splices(splices) => splices.iter().map(|splice| 32 + splice.text.len()).sum(),
         }
     }
