@@ -109,6 +109,8 @@ pub struct App {
     screen: Screen,
     /// Which view has the keyboard; while leading, the session's focus follows it.
     focus: Option<ViewId>,
+    /// The window that had the keyboard last: what the top row and columns act on.
+    last_window: Option<WindowId>,
     /// Own selections and origins in texts that somebody else leads.
     local: BTreeMap<ViewId, View>,
     /// The last word to the user; goes at the next input.
@@ -157,6 +159,7 @@ impl App {
             size,
             screen: Screen::default(),
             focus: None,
+            last_window: None,
             local: BTreeMap::new(),
             note: Status::default(),
             snarf: String::new(),

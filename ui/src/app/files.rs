@@ -54,10 +54,7 @@ impl App {
     /// columns and the top row.
     pub(super) fn directory(&self, view: ViewId) -> String {
         let of = |view| self.node().directory_of(view);
-        let used = [self.selected, self.focus]
-            .into_iter()
-            .flatten()
-            .find_map(of);
+        let used = self.last_window.and_then(|window| of(ViewId::Tag(window)));
         let first_directory = || {
             let mut buffers = self.node().state().buffers();
             let found = buffers.find(|(_, buffer)| buffer.kind() == BufferKind::Directory);
@@ -370,11 +367,7 @@ impl App {
                 version,
                 cause,
             } => {
-                let now = self
-                    .node()
-                    .state()
-                    .buffer(buffer)
-                    .map(Buffer::version);
+                let now = self.node().state().buffer(buffer).map(Buffer::version);
                 // The user typed on: his next Put is a round of its own.
                 if now == Some(version) {
                     self.put_buffer(buffer, None, false, cause);

@@ -184,6 +184,7 @@ impl App {
         if !self.is_welcome {
             self.is_welcome = true;
             self.focus = self.node().focus_view();
+            self.last_window = self.focus.and_then(ViewId::window);
         }
         self.typing = None;
         self.leadership_changed();

@@ -158,8 +158,8 @@ impl App {
         let height = i64::from(height.max(1));
         let origin = wrap::row_start(text, old.origin, shape);
         let count = usize::try_from(height).unwrap_or(1);
-        let rows = wrap::rows(text, origin, shape, count);
-        if rows.iter().any(|row| row.holds(q)) {
+        let (is_in_sight, end) = wrap::sight(text, origin, q, shape, count);
+        if is_in_sight {
             return;
         }
         let row = wrap::row_start(text, q, shape);
@@ -170,7 +170,7 @@ impl App {
             (wrap::scroll(text, origin, -height, shape) <= row).then_some(row)
         } else {
             let below = wrap::scroll(text, row, 1 - height, shape);
-            (below <= rows.last().map_or(origin, |last| last.end)).then_some(below)
+            (below <= end).then_some(below)
         };
         let quarter = || wrap::scroll(text, row, -(height / 4), shape);
         let origin = near.unwrap_or_else(quarter);

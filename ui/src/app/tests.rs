@@ -149,7 +149,8 @@ impl World {
         };
         let mut out = Vec::new();
         self.authority.settle(self.now, &mut out);
-        self.authority.reply(connection, asker.request, answer, &mut out);
+        self.authority
+            .reply(connection, asker.request, answer, &mut out);
         self.deliver(out);
     }
 

@@ -24,6 +24,7 @@ impl App {
             self.goal = None;
         }
         self.focus = Some(view);
+        self.last_window = view.window().or(self.last_window);
         if self.client.is_leading()
             && let Err(error) = self.node_mut().focus(Some(view))
         {
@@ -38,11 +39,10 @@ impl App {
         }
     }
 
-    /// Returns the window that a view belongs to, else the one that has the keyboard or was
-    /// selected in last.
+    /// Returns the window that a view belongs to, else the one that had the keyboard last.
     pub(super) fn window_for(&self, view: ViewId) -> Option<WindowId> {
-        view.window()
-            .or_else(|| self.selected.and_then(ViewId::window))
+        let is_here = |window: &WindowId| self.node().state().window(*window).is_some();
+        view.window().or(self.last_window).filter(is_here)
     }
 
     pub(super) fn tag_or_body(&mut self) {

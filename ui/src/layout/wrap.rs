@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use apex_core::text::{Text, escaped_byte};
+use apex_core::text::{Span, Text, escaped_byte};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -112,10 +112,10 @@ impl Row {
 /// Lays out the rows from `from`, which must begin a row; at most `count`, at least one.
 #[must_use]
 pub fn rows(text: &Text, from: u64, shape: Shape, count: usize) -> Vec<Row> {
-    let mut layout = Rows::new(text, from, shape);
+    let mut rows = layout(text, from, shape);
     let mut found = Vec::with_capacity(count.min(256));
     loop {
-        let row = layout.next_row();
+        let row = rows.next_row();
         let is_last = row.is_last;
         found.push(row);
         if is_last || found.len() >= count {
@@ -124,14 +124,33 @@ pub fn rows(text: &Text, from: u64, shape: Shape, count: usize) -> Vec<Row> {
     }
 }
 
+/// Returns whether a position is in one of the `count` rows from `from`, and where they end.
+#[must_use]
+pub fn sight(text: &Text, from: u64, q: u64, shape: Shape, count: usize) -> (bool, u64) {
+    let mut rows = layout(text, from, shape);
+    rows.keeps_glyphs = false;
+    let mut end = from;
+    for _ in 0..count {
+        let row = rows.next_row();
+        if row.holds(q) {
+            return (true, row.end);
+        }
+        end = row.end;
+        if row.is_last {
+            break;
+        }
+    }
+    (false, end)
+}
+
 /// Returns where the visual row that holds `q` begins.
 #[must_use]
 pub fn row_start(text: &Text, q: u64, shape: Shape) -> u64 {
     let q = q.min(text.len());
-    let mut layout = Rows::new(text, segment_start(text, q), shape);
-    layout.keeps_glyphs = false;
+    let mut rows = layout(text, segment_start(text, q), shape);
+    rows.keeps_glyphs = false;
     loop {
-        let row = layout.next_row();
+        let row = rows.next_row();
         if row.holds(q) || row.is_last {
             return row.start;
         }
@@ -143,11 +162,11 @@ pub fn row_start(text: &Text, q: u64, shape: Shape) -> u64 {
 pub fn scroll(text: &Text, from: u64, delta: i64, shape: Shape) -> u64 {
     let from = row_start(text, from, shape);
     if delta >= 0 {
-        let mut layout = Rows::new(text, from, shape);
-        layout.keeps_glyphs = false;
+        let mut rows = layout(text, from, shape);
+        rows.keeps_glyphs = false;
         let mut start = from;
         for _ in 0..=delta {
-            let row = layout.next_row();
+            let row = rows.next_row();
             start = row.start;
             if row.is_last {
                 break;
@@ -171,11 +190,11 @@ pub fn scroll(text: &Text, from: u64, delta: i64, shape: Shape) -> u64 {
 
 /// Returns the row starts in `[from, to)`, `from` being one.
 fn starts_between(text: &Text, from: u64, to: u64, shape: Shape) -> Vec<u64> {
-    let mut layout = Rows::new(text, from, shape);
-    layout.keeps_glyphs = false;
+    let mut rows = layout(text, from, shape);
+    rows.keeps_glyphs = false;
     let mut starts = Vec::new();
     loop {
-        let row = layout.next_row();
+        let row = rows.next_row();
         if row.start >= to {
             return starts;
         }
@@ -192,10 +211,45 @@ fn segment_start(text: &Text, q: u64) -> u64 {
     line + (q - line) / SEGMENT_COUNT * SEGMENT_COUNT
 }
 
+/// Code points one after another, read from the pieces of a text: a printable ASCII character
+/// costs a look at two bytes.
+struct Source<'t, I: Iterator<Item = &'t str>> {
+    piece: &'t str,
+    at: usize,
+    rest: I,
+}
+
+impl<'t, I: Iterator<Item = &'t str>> Source<'t, I> {
+    /// Returns the next byte, with the piece that it is in at hand.
+    fn byte(&mut self) -> Option<u8> {
+        loop {
+            if let Some(byte) = self.piece.as_bytes().get(self.at) {
+                return Some(*byte);
+            }
+            self.piece = self.rest.next()?;
+            self.at = 0;
+        }
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        let byte = self.byte()?;
+        if byte.is_ascii() {
+            return Some(char::from(byte));
+        }
+        self.piece[self.at..].chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+}
+
 /// Lays out row after row.
-struct Rows<I: Iterator<Item = char>> {
-    chars: std::iter::Peekable<I>,
-    /// Position of the next code point of `chars`.
+struct Rows<'t, I: Iterator<Item = &'t str>> {
+    source: Source<'t, I>,
+    /// Position of the next code point of `source`.
     q: u64,
     /// A cluster that did not fit into the row before.
     held: Option<Glyph>,
@@ -205,28 +259,31 @@ struct Rows<I: Iterator<Item = char>> {
     keeps_glyphs: bool,
 }
 
-impl<'t> Rows<std::iter::Empty<char>> {
-    /// Starts at a row start.
-    fn new(text: &'t Text, from: u64, shape: Shape) -> Rows<impl Iterator<Item = char> + 't> {
-        let from = from.min(text.len());
-        let break_at = segment_start(text, from) + SEGMENT_COUNT;
-        let shape = Shape {
-            width: shape.width.max(1),
-            tab: shape.tab.max(1),
-        };
-        let chars = text.chars_from(from).peekable();
-        Rows {
-            chars,
-            q: from,
-            held: None,
-            break_at,
-            shape,
-            keeps_glyphs: true,
-        }
+/// Starts to lay out at a row start.
+fn layout(text: &Text, from: u64, shape: Shape) -> Rows<'_, impl Iterator<Item = &str>> {
+    let from = from.min(text.len());
+    let break_at = segment_start(text, from) + SEGMENT_COUNT;
+    let shape = Shape {
+        width: shape.width.max(1),
+        tab: shape.tab.max(1),
+    };
+    let rest = text.chunks_of(Span::new(from, text.len()));
+    let source = Source {
+        piece: "",
+        at: 0,
+        rest,
+    };
+    Rows {
+        source,
+        q: from,
+        held: None,
+        break_at,
+        shape,
+        keeps_glyphs: true,
     }
 }
 
-impl<I: Iterator<Item = char>> Rows<I> {
+impl<'t, I: Iterator<Item = &'t str>> Rows<'t, I> {
     /// Returns where the next cluster is.
     fn at(&self) -> u64 {
         self.held.as_ref().map_or(self.q, |glyph| glyph.q)
@@ -247,14 +304,17 @@ impl<I: Iterator<Item = char>> Rows<I> {
         }
         let mut column = 0;
         while self.at() != self.break_at {
+            if self.held.is_none() && self.take_ascii(&mut row, &mut column) {
+                continue;
+            }
             let is_full = column >= self.shape.width;
             if self.held.is_none() {
-                let Some(first) = self.chars.peek() else {
+                let Some(first) = self.source.peek() else {
                     // A full last row has a row after it, where typing goes on.
                     row.is_last = !is_full;
                     break;
                 };
-                if is_full && *first != '\n' {
+                if is_full && first != '\n' {
                     break;
                 }
             }
@@ -281,13 +341,54 @@ impl<I: Iterator<Item = char>> Rows<I> {
         row
     }
 
+    /// Takes printable ASCII characters that stand alone, up to the end of the row, of the segment
+    /// or of the piece. Returns whether there were any.
+    fn take_ascii(&mut self, row: &mut Row, column: &mut u16) -> bool {
+        if self.source.byte().is_none() {
+            return false;
+        }
+        let room = usize::from(self.shape.width - *column);
+        let room = room.min(usize::try_from(self.break_at - self.q).unwrap_or(usize::MAX));
+        let bytes = &self.source.piece.as_bytes()[self.source.at..];
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~');
+        let run = bytes
+            .iter()
+            .take(room)
+            .take_while(|byte| is_plain(byte))
+            .count();
+        // What follows the last one may join it.
+        let is_certain = bytes.get(run).is_some_and(u8::is_ascii);
+        let count = if is_certain {
+            run
+        } else {
+            run.saturating_sub(1)
+        };
+        for byte in &bytes[..count] {
+            if self.keeps_glyphs {
+                row.glyphs.push(Glyph {
+                    q: self.q,
+                    count: 1,
+                    column: *column,
+                    width: 1,
+                    shown: Shown::Char(char::from(*byte)),
+                });
+            }
+            *column += 1;
+            self.q += 1;
+        }
+        self.source.at += count;
+        count > 0
+    }
+
     /// Takes the next cluster, as if it stood at a column.
     fn next_glyph(&mut self, column: u16) -> Option<Glyph> {
         let q = self.q;
-        let first = self.chars.next()?;
+        let first = self.source.next()?;
         self.q += 1;
         let (width, shown) = match first {
-            ' '..='~' if self.chars.peek().is_none_or(char::is_ascii) => (1, Shown::Char(first)),
+            ' '..='~' if self.source.peek().is_none_or(|next| next.is_ascii()) => {
+                (1, Shown::Char(first))
+            }
             '\n' => {
                 self.break_at = self.q + SEGMENT_COUNT;
                 (0, Shown::Newline)
@@ -317,7 +418,7 @@ impl<I: Iterator<Item = char>> Rows<I> {
     fn gather(&mut self, first: char, q: u64) -> Glyph {
         let mut cluster = String::from(first);
         let mut count = 1;
-        while let Some(next) = self.chars.peek().copied() {
+        while let Some(next) = self.source.peek() {
             let is_cut = count >= CLUSTER_COUNT_MAX || self.q >= self.break_at;
             if is_cut || next.is_ascii() || escaped_byte(next).is_some() {
                 break;
@@ -332,7 +433,7 @@ impl<I: Iterator<Item = char>> Rows<I> {
                 cluster.truncate(len);
                 break;
             }
-            let _next = self.chars.next();
+            let _next = self.source.next();
             self.q += 1;
             count += 1;
         }

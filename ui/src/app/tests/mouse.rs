@@ -72,7 +72,11 @@ fn another_button_calls_a_sweep_off() {
 #[test]
 fn the_third_button_searches_on_and_round() {
     check("foo |bar\nx foo\n", "b3 foo b", "foo bar\nx «foo»\n");
-    check("foo |bar\nx foo\n", "b3 foo b\nkey F6", "«foo» bar\nx foo\n");
+    check(
+        "foo |bar\nx foo\n",
+        "b3 foo b\nkey F6",
+        "«foo» bar\nx foo\n",
+    );
     check("a b|", "b3 a", "«a» b");
 }
 
