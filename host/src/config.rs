@@ -19,6 +19,9 @@ pub const READ_LEN: usize = 64 << 10;
 pub const SOCKET_CHECK_MS: u64 = 60_000;
 /// How long a loading file waits for the slowest follower before its next piece, in milliseconds.
 pub const LOAD_PACE_MS: u64 = 250;
+/// How much of a file that is being loaded stays in the log, in bytes; the state has all of it, and
+/// whoever comes later gets a snapshot.
+pub const LOAD_LOG_LEN_MAX: usize = 16 << 20;
 /// How long an attachment may take to answer a hash query, in milliseconds.
 pub const HASH_QUERY_MS: u64 = 5_000;
 /// How long a put waits for the version that it names, in milliseconds.

@@ -94,6 +94,9 @@ fn serve(arguments: &Arguments) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("apexd")
+        // A session that loads a large file is always ready to run; the default (61 such steps
+        // before the sockets are looked at again) would keep everybody else waiting.
+        .event_interval(4)
         .enable_all()
         .build()?;
     runtime.block_on(async {

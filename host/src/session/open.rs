@@ -13,7 +13,7 @@ use apex_core::proposal::Change;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{NO_REQUEST, OnDecided, Session};
-use crate::config::LOAD_PACE_MS;
+use crate::config::{LOAD_LOG_LEN_MAX, LOAD_PACE_MS};
 use crate::diary;
 use crate::disk::DiskError;
 use crate::files::{self, Found, Known, Loaded, Reader};
@@ -45,6 +45,8 @@ struct Loading {
     /// Its version after the last piece: another one means that it was edited meanwhile.
     version: Version,
     is_edited: bool,
+    /// Bytes of its pieces that the log keeps.
+    log_len: usize,
     /// Who has not heard of the buffer yet.
     openers: Vec<Opener>,
 }
@@ -159,6 +161,7 @@ impl Session {
                     path: name.to_owned(),
                     version: Version::default(),
                     is_edited: false,
+                    log_len: 0,
                     openers: openers.to_vec(),
                 };
                 self.opens.loading.insert(buffer, loading);
@@ -172,8 +175,10 @@ impl Session {
     pub(super) fn load(&mut self, buffer: BufferId, step: LoadStep) {
         match step {
             LoadStep::Piece { text, permit } => {
+                let len = text.len();
                 if self.load_piece(buffer, text) {
                     self.settle();
+                    self.compact(buffer, len);
                     self.tell_openers(buffer);
                     self.pace(permit);
                 }
@@ -204,6 +209,21 @@ impl Session {
             loading.version = after;
         }
         true
+    }
+
+    /// Drops the pieces of a large file from the log, once they are published.
+    fn compact(&mut self, buffer: BufferId, len: usize) {
+        let Some(loading) = self.opens.loading.get_mut(&buffer) else {
+            return;
+        };
+        loading.log_len += len;
+        let shard = Shard::Buffer(buffer);
+        if loading.log_len > LOAD_LOG_LEN_MAX
+            && let Some(applied) = self.authority.node().state().applied(shard)
+        {
+            loading.log_len = 0;
+            self.authority.node_mut().compact(shard, applied);
+        }
     }
 
     fn tell_openers(&mut self, buffer: BufferId) {

@@ -4,9 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use apex_core::edit::Splice;
 use apex_core::entry::SaveCause;
-use apex_core::ids::{BufferId, GroupId, Shard, ViewId};
+use apex_core::ids::{BufferId, GroupId, RequestId, Seq, Shard, ViewId};
 use apex_core::limits;
-use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run, ServerMessage};
+use apex_core::message::{
+    Answer, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage, SessionName,
+};
 use apex_core::node::windows::Placement;
 use apex_core::proposal::Change;
 use apex_core::text::Span;
@@ -194,7 +196,7 @@ fn a_large_file_is_there_after_its_first_piece_and_whole_at_the_end() {
     test(async {
         let daemon = TestDaemon::start();
         let line = "0123456789 abcdefghijklmnopqrstuvwxyz é\n";
-        let text = line.repeat(3 * limits::PIECE_LEN_MAX / line.len());
+        let text = line.repeat(20 * limits::PIECE_LEN_MAX / line.len());
         let path = daemon.path("large");
         std::fs::write(&path, &text).unwrap();
         let mut ui = daemon.ui().await;
@@ -214,6 +216,27 @@ fn a_large_file_is_there_after_its_first_piece_and_whole_at_the_end() {
                 .unwrap()
                 == text
         );
+        // The log has let go of its first pieces; whoever comes later lacks nothing.
+        let late = daemon.tool().await;
+        assert!(late.text_of(buffer) == text);
+        let query = Query::Entries {
+            shard: Shard::Buffer(buffer),
+            from: Seq::new(1),
+        };
+        let session = Some(SessionName::Label("main".into()));
+        let request = RequestId::new(4);
+        let ask = ClientMessage::Query {
+            request,
+            session,
+            query,
+        };
+        let Ok(Answer::Entries {
+            floor: kept, head, ..
+        }) = daemon.peer().await.ask(ask).await
+        else {
+            panic!("no entries");
+        };
+        assert!(Seq::new(1) < kept && kept < head, "{kept}");
     });
 }
 
