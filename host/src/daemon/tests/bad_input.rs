@@ -132,7 +132,7 @@ fn bad_appends_are_refused_by_kind_and_the_leader_goes_on() {
                 ErrorCode::BadOp,
             ),
         ] {
-            let bytes = Bytes(wire::encode_entry(&entry).into());
+            let bytes = Bytes(wire::encode_entry(&entry));
             ui.peer
                 .send(&ClientMessage::Append(vec![(shard, vec![bytes])]))
                 .await;
@@ -149,7 +149,7 @@ fn bad_appends_are_refused_by_kind_and_the_leader_goes_on() {
             panic!("no error for garbage");
         };
         assert_eq!(error.code, ErrorCode::Protocol);
-        let bytes = Bytes(wire::encode_entry(&entry(epoch, seq, good())).into());
+        let bytes = Bytes(wire::encode_entry(&entry(epoch, seq, good())));
         ui.peer
             .send(&ClientMessage::Append(vec![(shard, vec![bytes])]))
             .await;
