@@ -1,8 +1,8 @@
 //! `apex put`: writes a buffer to its file, as the command Put does.
 //!
 //! The leader's decision comes before the file is written, so the command follows the session: it
-//! is done when the buffer's log says `Saved`, and has failed when `+Errors` of the file's directory
-//! says why.
+//! is done when the buffer's log says `Saved`, and has failed when `+Errors` of the file's
+//! directory says why.
 
 use apex_core::entry::{BufferOp, Op};
 use apex_core::ids::{BufferId, Shard, Version};
