@@ -590,6 +590,12 @@ impl Authority {
             } => {
                 text.truncate(floor_boundary(&text, limits::MESSAGE_LEN_MAX));
                 let notice = self.node.new_notice();
+                // A command leaves at once; what it told the user stays.
+                let from = if self.node.is_command(from) {
+                    SERVER
+                } else {
+                    from
+                };
                 MetaOp::Notify {
                     notice,
                     owner: from,

@@ -323,15 +323,16 @@ impl Node {
         Ok(landed)
     }
 
+    /// Returns whether an attachment is one of the user's own commands, not a tool.
+    #[must_use]
+    pub fn is_command(&self, attachment: AttachmentId) -> bool {
+        let party = self.state.meta().attachments.get(&attachment);
+        party.is_some_and(|party| party.name.starts_with(COMMAND_PREFIX))
+    }
+
     /// Returns why a put of an author is: of a tool, or of the user's own command.
     fn cause_of(&self, author: AttachmentId) -> SaveCause {
-        let name = self
-            .state
-            .meta()
-            .attachments
-            .get(&author)
-            .map(|party| party.name.as_str());
-        if name.is_some_and(|name| name.starts_with(COMMAND_PREFIX)) {
+        if self.is_command(author) {
             SaveCause::Put
         } else {
             SaveCause::Tool

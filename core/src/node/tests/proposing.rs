@@ -250,3 +250,34 @@ fn annotations_move_with_edits_and_go_with_their_owner() {
     world.peers.remove(&tool);
     world.check();
 }
+
+#[test]
+fn what_a_command_told_the_user_stays_and_what_a_tool_told_goes_with_it() {
+    let mut world = World::new();
+    let notify = |text: &str| ClientMessage::MetaRequest {
+        request: crate::ids::RequestId::new(1),
+        op: MetaOp::Notify {
+            notice: NoticeId::new(0),
+            owner: SERVER,
+            level: 1,
+            text: text.into(),
+        },
+    };
+    for name in ["apex notify", "tidy"] {
+        let mut hello = ui_hello(
+            SessionName::Label("main".into()),
+            name.into(),
+            Takeover::Watch,
+        );
+        hello.kind = AttachmentKind::Tool;
+        let peer = world.join_as(hello);
+        world.peer(peer).say(notify(name));
+        world.run();
+        world.peer(peer).say(ClientMessage::Detach);
+        world.run();
+        world.peers.remove(&peer);
+    }
+    let notices = world.authority.node().state().meta().notices.values();
+    let texts: Vec<_> = notices.map(|notice| notice.text.clone()).collect();
+    assert_eq!(texts, ["apex notify"]);
+}
