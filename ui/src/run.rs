@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use apex_core::ids::Millis;
-use apex_core::message::Hello;
+use apex_core::message::{ClientMessage, Hello, ServerMessage};
 use crossterm::event::Event as TerminalEvent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
@@ -81,6 +81,7 @@ pub async fn run_ui(link: Link, hello: Hello, files: Vec<FileArgument>) -> Resul
         link,
         decoder: Decoder::default(),
         translator: Translator::default(),
+        is_changed: true,
         farewell: None,
     };
     screen.run(stdin, &mut terminal).await
@@ -107,7 +108,7 @@ enum Woken {
     Keys,
     Escape,
     Resized,
-    Message(Result<apex_core::message::ServerMessage, LinkError>),
+    Message(Result<ServerMessage, LinkError>),
     Ended,
 }
 
@@ -116,6 +117,8 @@ struct Running {
     link: Link,
     decoder: Decoder,
     translator: Translator,
+    /// Whether something happened since the last frame.
+    is_changed: bool,
     /// Set once the user leaves: how it ended.
     farewell: Option<String>,
 }
@@ -143,8 +146,8 @@ impl Running {
         terminal.show(self.app.grid())?;
         loop {
             let [terminated, hung_up, interrupted] = &mut ended;
+            // Not biased: a flood of keys does not keep the daemon waiting, nor the other way.
             let woken = tokio::select! {
-                biased;
                 ready = input.readable() => {
                     let mut ready = ready?;
                     if !has_input(stdin)? {
@@ -165,7 +168,9 @@ impl Running {
             if let Some(words) = self.farewell.take() {
                 return self.leave(words).await;
             }
-            terminal.show(self.app.grid())?;
+            if std::mem::take(&mut self.is_changed) {
+                terminal.show(self.app.grid())?;
+            }
             let messages = self.app.flush();
             self.send_now(&messages)?;
         }
@@ -193,8 +198,7 @@ impl Running {
                 }
                 let mut events = Vec::new();
                 self.decoder.push(&bytes[..len], &mut events);
-                self.take_events(events, terminal)?;
-                self.take_messages(terminal)
+                self.take_events(events, terminal)
             }
             Woken::Escape => {
                 let mut events = Vec::new();
@@ -248,6 +252,8 @@ impl Running {
 
     fn update(&mut self, event: Event, terminal: &mut Terminal) -> Result<(), UiError> {
         let is_lost = matches!(event, Event::Lost(_));
+        // Acknowledgements come with every key and change nothing on the screen.
+        self.is_changed |= !matches!(event, Event::Message(ServerMessage::Acked(_)));
         for effect in self.app.update(now(), event) {
             match effect {
                 Effect::Copy(text) => terminal.copy(&text)?,
@@ -264,7 +270,7 @@ impl Running {
         Ok(())
     }
 
-    fn send_now(&mut self, messages: &[apex_core::message::ClientMessage]) -> Result<(), UiError> {
+    fn send_now(&mut self, messages: &[ClientMessage]) -> Result<(), UiError> {
         for message in messages {
             self.link
                 .send(message)

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::layout::Size;
 use crate::theme::{Depth, Role};
-use crate::view::grid::{Cell, Grid};
+use crate::view::grid::{Cell, Content, Grid};
 
 /// Alternate screen; buttons, motion while a button is down, SGR coordinates; bracketed paste;
 /// a bar for a cursor.
@@ -142,6 +142,7 @@ fn write_all(mut bytes: &[u8]) -> io::Result<()> {
 /// Appends what turns a terminal that shows `old` into one that shows `new`.
 fn difference(old: &Grid, new: &Grid, depth: Depth, frame: &mut Vec<u8>) {
     let mut pen = Pen {
+        grids: (old, new),
         depth,
         at: None,
         role: None,
@@ -150,7 +151,7 @@ fn difference(old: &Grid, new: &Grid, depth: Depth, frame: &mut Vec<u8>) {
     let is_moved = old.cursor != new.cursor;
     let start = pen.frame.len();
     for y in 0..new.size.height {
-        pen.row(old.row(y), new.row(y), y);
+        pen.row(y);
     }
     if pen.frame.len() == start && !is_moved {
         return;
@@ -170,6 +171,8 @@ fn difference(old: &Grid, new: &Grid, depth: Depth, frame: &mut Vec<u8>) {
 }
 
 struct Pen<'a> {
+    /// What the terminal shows, and what it is to show.
+    grids: (&'a Grid, &'a Grid),
     depth: Depth,
     /// Where the terminal's cursor is, if that is certain.
     at: Option<(u16, u16)>,
@@ -178,23 +181,29 @@ struct Pen<'a> {
 }
 
 impl Pen<'_> {
-    fn row(&mut self, old: &[Cell], new: &[Cell], y: u16) {
+    fn row(&mut self, y: u16) {
+        let (old_grid, new_grid) = self.grids;
+        if new_grid.has_same_row(old_grid, y) {
+            return;
+        }
+        let (old, new) = (old_grid.row(y), new_grid.row(y));
+        let is_same = |x: usize| {
+            old.get(x)
+                .is_some_and(|cell| new_grid.looks_like(new[x], old_grid, *cell))
+        };
         let mut x = 0;
         while x < new.len() {
-            if old.get(x) == Some(&new[x]) {
+            if is_same(x) {
                 x += 1;
                 continue;
             }
             // A change in the second half of a wide character starts at its first half.
-            let from = if new[x].first == '\0' && x > 0 {
-                x - 1
-            } else {
-                x
-            };
+            let is_half = new_grid.content(new[x]) == Content::Half;
+            let from = if is_half { x.saturating_sub(1) } else { x };
             let mut to = x + 1;
             let mut same = 0;
             while to + same < new.len() && same <= GAP_COUNT_MAX {
-                if old.get(to + same) == Some(&new[to + same]) {
+                if is_same(to + same) {
                     same += 1;
                 } else {
                     to += same + 1;
@@ -202,14 +211,15 @@ impl Pen<'_> {
                 }
             }
             for (cell, column) in new[from..to].iter().zip(from..to) {
-                self.cell(cell, u16::try_from(column).unwrap_or(u16::MAX), y);
+                self.cell(*cell, u16::try_from(column).unwrap_or(u16::MAX), y);
             }
             x = to;
         }
     }
 
-    fn cell(&mut self, cell: &Cell, x: u16, y: u16) {
-        if cell.first == '\0' {
+    fn cell(&mut self, cell: Cell, x: u16, y: u16) {
+        let content = self.grids.1.content(cell);
+        if content == Content::Half {
             return;
         }
         self.jump(x, y);
@@ -220,15 +230,19 @@ impl Pen<'_> {
                 .extend_from_slice(cell.role.parameters(self.depth).as_bytes());
             self.frame.push(b'm');
         }
-        match &cell.cluster {
-            Some(cluster) => self.frame.extend_from_slice(cluster.as_bytes()),
-            None => {
-                self.frame
-                    .extend_from_slice(cell.first.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        }
         // Terminals disagree on the width of anything but plain narrow characters.
-        let is_certain = cell.cluster.is_none() && !cell.is_wide;
+        let is_certain = match content {
+            Content::Cluster(cluster) => {
+                self.frame.extend_from_slice(cluster.as_bytes());
+                false
+            }
+            Content::Char(c) => {
+                self.frame
+                    .extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                !cell.is_wide
+            }
+            Content::Half => false,
+        };
         self.at = is_certain.then_some((x + 1, y));
     }
 

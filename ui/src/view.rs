@@ -228,51 +228,30 @@ impl Painter<'_> {
         let view = view_of(self.scene, buffer, id);
         let shape = shape(buffer, area);
         let origin = wrap::row_start(buffer.text(), view.origin, shape);
-        let rows = wrap::rows(buffer.text(), origin, shape, area.height.into());
-        let shown = Span::new(origin, rows.last().map_or(origin, |row| row.end));
-        let paint = Inks::new(self.scene, buffer, id, view.dot, shown);
-        for (row, y) in rows.iter().zip(area.y..area.bottom()) {
-            for glyph in &row.glyphs {
-                let role = Role {
-                    surface,
-                    mark: paint.mark(glyph),
-                };
-                put(&mut self.grid, area.x + glyph.column, y, glyph, role);
+        let inks = Inks::new(self.scene, buffer, id, view.dot, origin);
+        let has_cursor = self.scene.focus == Some(id) && view.dot.is_empty();
+        let mut end = origin;
+        let mut y = area.y;
+        let grid = &mut self.grid;
+        let count = usize::from(area.height);
+        wrap::for_rows(buffer.text(), origin, shape, count, &mut |row| {
+            if y >= area.bottom() {
+                return;
             }
-            let filler = paint.filler(row);
-            if filler != Mark::Plain {
-                // A selected newline shows as the rest of its row.
-                let from = row.glyphs.last().map_or(0, |glyph| glyph.column);
-                let rest = Rect {
-                    x: area.x + from,
-                    y,
-                    width: area.width - from,
-                    height: 1,
-                };
-                self.grid.fill(
-                    rest,
-                    Role {
-                        surface,
-                        mark: filler,
-                    },
-                );
+            end = row.end;
+            let place = Rect {
+                y,
+                height: 1,
+                ..area
+            };
+            show_row(grid, place, row, surface, &inks);
+            if has_cursor && row.holds(view.dot.q0) {
+                let column = row.column_of(view.dot.q0).min(area.width.saturating_sub(1));
+                grid.cursor = Some((area.x + column, y));
             }
-        }
-        if self.scene.focus == Some(id) && view.dot.is_empty() {
-            self.cursor(area, &rows, view.dot.q0);
-        }
-        shown
-    }
-
-    fn cursor(&mut self, area: Rect, rows: &[Row], q: u64) {
-        let Some(index) = rows.iter().position(|row| row.holds(q)) else {
-            return;
-        };
-        let column = rows[index].column_of(q).min(area.width.saturating_sub(1));
-        let row = u16::try_from(index).unwrap_or(u16::MAX);
-        if row < area.height {
-            self.grid.cursor = Some((area.x + column, area.y + row));
-        }
+            y += 1;
+        });
+        Span::new(origin, end)
     }
 
     fn scroll_bar(&mut self, id: WindowId, bar: Rect, shown: Span) {
@@ -281,7 +260,11 @@ impl Painter<'_> {
             .map_or(0, |(_, buffer)| buffer.text().len());
         let height = u64::from(bar.height);
         let from = (shown.q0 * height).checked_div(len).unwrap_or(0);
-        let to = if len == 0 { height } else { (shown.q1 * height).div_ceil(len).max(from + 1) };
+        let to = if len == 0 {
+            height
+        } else {
+            (shown.q1 * height).div_ceil(len).max(from + 1)
+        };
         for (row, y) in (0_u64..).zip(bar.y..bar.bottom()) {
             let is_thumb = row >= from && row < to;
             let (shape, surface) = if is_thumb {
@@ -326,11 +309,11 @@ struct Inks {
 }
 
 impl Inks {
-    fn new(scene: &Scene<'_>, buffer: &Buffer, id: ViewId, dot: Span, shown: Span) -> Self {
+    fn new(scene: &Scene<'_>, buffer: &Buffer, id: ViewId, dot: Span, origin: u64) -> Self {
         let notes = buffer
             .layers()
             .flat_map(|(_, _, spans)| spans.iter())
-            .filter(|note| note.at.q0 < shown.q1 && note.at.q1 > shown.q0)
+            .filter(|note| note.at.q1 > origin)
             .map(|note| note.at)
             .collect();
         Self {
@@ -371,6 +354,36 @@ impl Inks {
     }
 }
 
+fn show_row(grid: &mut Grid, place: Rect, row: &Row, surface: Surface, inks: &Inks) {
+    for glyph in &row.glyphs {
+        let mark = inks.mark(glyph);
+        put(
+            grid,
+            place.x + glyph.column,
+            place.y,
+            glyph,
+            Role { surface, mark },
+        );
+    }
+    let filler = inks.filler(row);
+    if filler != Mark::Plain {
+        // A selected newline shows as the rest of its row.
+        let from = row.glyphs.last().map_or(0, |glyph| glyph.column);
+        let rest = Rect {
+            x: place.x + from,
+            width: place.width - from,
+            ..place
+        };
+        grid.fill(
+            rest,
+            Role {
+                surface,
+                mark: filler,
+            },
+        );
+    }
+}
+
 fn put(grid: &mut Grid, x: u16, y: u16, glyph: &Glyph, role: Role) {
     let at = Rect {
         x,
@@ -380,18 +393,11 @@ fn put(grid: &mut Grid, x: u16, y: u16, glyph: &Glyph, role: Role) {
     };
     match &glyph.shown {
         // A wide character in a column of one cell would push the next column aside.
-        Shown::Char(c) if c.width().unwrap_or(1) > usize::from(glyph.width) => {
+        Shown::Char(c) if !c.is_ascii() && c.width().unwrap_or(1) > usize::from(glyph.width) => {
             grid.words(at, "?", role);
         }
-        Shown::Char(c) => grid.set(at, *c, None, role),
-        Shown::Cluster(text) => {
-            grid.set(
-                at,
-                text.chars().next().unwrap_or(' '),
-                Some(text.clone()),
-                role,
-            );
-        }
+        Shown::Char(c) => grid.set(at, *c, role),
+        Shown::Cluster(cluster) => grid.set_cluster(at, cluster.clone(), role),
         Shown::Tab => grid.fill(at, role),
         Shown::Newline => {}
         Shown::Spelled(text) => grid.words(at, text, role),

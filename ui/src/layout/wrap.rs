@@ -112,14 +112,20 @@ impl Row {
 /// Lays out the rows from `from`, which must begin a row; at most `count`, at least one.
 #[must_use]
 pub fn rows(text: &Text, from: u64, shape: Shape, count: usize) -> Vec<Row> {
+    let mut found = Vec::new();
+    for_rows(text, from, shape, count, &mut |row| found.push(row.clone()));
+    found
+}
+
+/// Shows rows one after another, all in the same memory: what a frame is made of.
+pub fn for_rows(text: &Text, from: u64, shape: Shape, count: usize, show: &mut dyn FnMut(&Row)) {
     let mut rows = layout(text, from, shape);
-    let mut found = Vec::with_capacity(count.min(256));
-    loop {
-        let row = rows.next_row();
-        let is_last = row.is_last;
-        found.push(row);
-        if is_last || found.len() >= count {
-            return found;
+    let mut row = Row::default();
+    for _ in 0..count.max(1) {
+        rows.fill_row(&mut row);
+        show(&row);
+        if row.is_last {
+            return;
         }
     }
 }
@@ -290,21 +296,23 @@ impl<'t, I: Iterator<Item = &'t str>> Rows<'t, I> {
     }
 
     fn next_row(&mut self) -> Row {
+        let mut row = Row::default();
+        self.fill_row(&mut row);
+        row
+    }
+
+    /// Lays out the next row into the memory of another.
+    fn fill_row(&mut self, row: &mut Row) {
         let start = self.at();
         if start == self.break_at {
             self.break_at += SEGMENT_COUNT;
         }
-        let mut row = Row {
-            start,
-            end: start,
-            ..Row::default()
-        };
-        if self.keeps_glyphs {
-            row.glyphs.reserve(usize::from(self.shape.width) + 1);
-        }
+        row.start = start;
+        row.is_last = false;
+        row.glyphs.clear();
         let mut column = 0;
         while self.at() != self.break_at {
-            if self.held.is_none() && self.take_ascii(&mut row, &mut column) {
+            if self.held.is_none() && self.take_ascii(row, &mut column) {
                 continue;
             }
             let is_full = column >= self.shape.width;
@@ -338,7 +346,6 @@ impl<'t, I: Iterator<Item = &'t str>> Rows<'t, I> {
             }
         }
         row.end = self.at();
-        row
     }
 
     /// Takes printable ASCII characters that stand alone, up to the end of the row, of the segment
@@ -363,19 +370,23 @@ impl<'t, I: Iterator<Item = &'t str>> Rows<'t, I> {
         } else {
             run.saturating_sub(1)
         };
-        for byte in &bytes[..count] {
-            if self.keeps_glyphs {
-                row.glyphs.push(Glyph {
-                    q: self.q,
-                    count: 1,
-                    column: *column,
-                    width: 1,
-                    shown: Shown::Char(char::from(*byte)),
-                });
-            }
-            *column += 1;
-            self.q += 1;
+        if self.keeps_glyphs {
+            let places = (self.q..).zip(*column..);
+            row.glyphs.extend(
+                bytes[..count]
+                    .iter()
+                    .zip(places)
+                    .map(|(byte, (q, column))| Glyph {
+                        q,
+                        count: 1,
+                        column,
+                        width: 1,
+                        shown: Shown::Char(char::from(*byte)),
+                    }),
+            );
         }
+        *column += u16::try_from(count).unwrap_or(0);
+        self.q += count as u64;
         self.source.at += count;
         count > 0
     }
