@@ -416,6 +416,11 @@ impl Client {
             events.push(ClientEvent::Entries(records));
         }
         if is_leadership {
+            if let Some(node) = self.node.as_mut().filter(|_| !self.is_resyncing) {
+                // Only buffers that this node leads get views, so a refusal cannot be.
+                let _ = node.add_missing_views().is_ok();
+            }
+            self.flush(out);
             events.push(ClientEvent::LeadershipChanged);
         }
         self.retry(out);

@@ -183,7 +183,10 @@ impl Node {
                 body: Body::Buffer(body),
             },
         )?;
-        self.append_buffer(body, BufferOp::ViewAdd(ViewId::Body(id)))?;
+        // A buffer that the daemon still loads gets its view with its lease.
+        if self.leads(Shard::Buffer(body)) {
+            self.append_buffer(body, BufferOp::ViewAdd(ViewId::Body(id)))?;
+        }
         self.append_layout(LayoutOp::WindowAdd {
             window: id,
             column,
@@ -195,6 +198,33 @@ impl Node {
         }
         self.refresh_tags()?;
         Ok(id)
+    }
+
+    /// Adds the views that windows on the buffers of this node still lack.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn add_missing_views(&mut self) -> Result<(), NodeError> {
+        let lacks = |body: BufferId, view: ViewId| {
+            self.leads(Shard::Buffer(body))
+                && self
+                    .state
+                    .buffer(body)
+                    .is_some_and(|buffer| buffer.view(view).is_none())
+        };
+        let missing: Vec<(BufferId, ViewId)> = self
+            .state
+            .windows()
+            .filter_map(|(id, window)| match window.body {
+                Body::Buffer(body) => Some((body, ViewId::Body(id))),
+                Body::Term(_) => None,
+            })
+            .filter(|(body, view)| lacks(*body, *view))
+            .collect();
+        for (body, view) in missing {
+            self.append_buffer(body, BufferOp::ViewAdd(view))?;
+        }
+        Ok(())
     }
 
     /// Returns column, index and weight of a new window, and what the window it splits keeps.

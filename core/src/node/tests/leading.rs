@@ -288,3 +288,42 @@ fn a_batch_with_one_bad_entry_is_refused_whole_and_a_retry_is_not_applied_twice(
     world.run();
     world.check();
 }
+
+#[test]
+fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_the_lease() {
+    let mut world = World::new();
+    let ui = world.ui();
+    let server = world.authority.node_mut();
+    let buffer = server.new_buffer(BufferKind::File, "/tmp/big").unwrap();
+    server
+        .append_buffer(
+            buffer,
+            BufferOp::Load {
+                text: "one\n".into(),
+            },
+        )
+        .unwrap();
+    world.pass(1);
+    let node = world.peer(ui).node();
+    assert!(!node.leads(Shard::Buffer(buffer)));
+    let window = node.new_window(buffer, Placement::Active).unwrap();
+    world.peer(ui).flush();
+    world.run();
+    world.authority.grant_to_chief(Shard::Buffer(buffer));
+    world.pass(1);
+    let view = ViewId::Body(window);
+    assert!(
+        world
+            .peer(ui)
+            .node()
+            .state()
+            .buffer(buffer)
+            .unwrap()
+            .view(view)
+            .is_some()
+    );
+    world.type_text(ui, view, "x");
+    world.run();
+    assert_eq!(world.text(buffer), "xone\n");
+    world.check();
+}
