@@ -153,18 +153,18 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns the buffer whose leader decides, if the change is about one.
+    /// Returns the buffer whose leader decides; none when the leader of the layout does.
     #[must_use]
     pub const fn buffer(&self) -> Option<BufferId> {
         match self {
             Self::Edit { buffer, .. }
-            | Self::Show { buffer, .. }
             | Self::Annotate { buffer, .. }
             | Self::Put { buffer, .. }
             | Self::GetIfClean(buffer)
             | Self::Saved { buffer, .. }
             | Self::Name { buffer, .. } => Some(*buffer),
             Self::Select { .. }
+            | Self::Show { .. }
             | Self::Board { .. }
             | Self::Append { .. }
             | Self::TagSegment { .. }

@@ -356,12 +356,14 @@ impl Node {
             .buffer(buffer)
             .map(|buffer| buffer.text().clone());
         let span = text.and_then(|text| crate::address::resolve(&text, address));
-        if let Some(span) = span {
-            self.select(view, span).map_err(refused)?;
-        }
         self.focus(Some(view)).map_err(refused)?;
         let mut landed = self.landed(Some(buffer), Some(window));
-        if span.is_none() && !address.is_empty() {
+        if !address.is_empty() && !self.leads(Shard::Buffer(buffer)) {
+            let words = String::from("the file is still being read, so nothing is selected");
+            landed.refusal = Some(Refusal::Retry(words));
+        } else if let Some(span) = span {
+            self.select(view, span).map_err(refused)?;
+        } else if !address.is_empty() {
             landed.refusal = Some(Refusal::OutOfRange(alloc::format!("address {address}")));
         }
         Ok(landed)

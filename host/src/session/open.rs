@@ -271,6 +271,7 @@ impl Session {
             .buffer(buffer)
             .map(|found| (found.version(), found.content()));
         let Some((version, content)) = found else {
+            self.answer_texts(buffer);
             return self.authority.end_load(Shard::Buffer(buffer));
         };
         loading.is_edited |= version != loading.version;
@@ -313,6 +314,7 @@ impl Session {
             self.opened(opener, buffer, false);
         }
         self.authority.end_load(Shard::Buffer(buffer));
+        self.answer_texts(buffer);
         self.settle();
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apex_core::ids::{ConnectionId, Millis, RequestId};
+use apex_core::ids::{BufferId, ConnectionId, Millis, RequestId};
 use apex_core::limits;
 use apex_core::message::{Answer, Bytes, ErrorCode, ErrorMessage, Query};
 use apex_core::text::Text;
@@ -15,6 +15,8 @@ use crate::seam::Asker;
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     waiting: BTreeMap<(ConnectionId, RequestId), (Asker, Millis)>,
+    /// Texts that are asked for while they are loaded: a part would look like the whole.
+    texts: Vec<(BufferId, Asker, RequestId)>,
 }
 
 impl Questions {
@@ -52,13 +54,10 @@ impl Session {
         if let Query::Text(name) = &query {
             return match self.authority.buffer_called(name) {
                 Err(error) => asker.reply(request, Err(error)),
-                Ok(id) => {
-                    let buffer = self.authority.node().state().buffer(id);
-                    let text = buffer
-                        .map(|buffer| buffer.text().clone())
-                        .unwrap_or_default();
-                    tokio::spawn(send_text(asker, request, text));
+                Ok(id) if self.opens.is_loading(id) => {
+                    self.questions.texts.push((id, asker, request));
                 }
+                Ok(id) => self.answer_text(id, asker, request),
             };
         }
         let connection = asker.connection;
@@ -66,6 +65,28 @@ impl Session {
         self.questions.add(asker, request, deadline);
         self.authority
             .query(connection, request, query, &mut self.out);
+    }
+}
+
+impl Session {
+    fn answer_text(&self, id: BufferId, asker: Asker, request: RequestId) {
+        let buffer = self.authority.node().state().buffer(id);
+        let text = buffer
+            .map(|buffer| buffer.text().clone())
+            .unwrap_or_default();
+        tokio::spawn(send_text(asker, request, text));
+    }
+
+    /// Answers those who asked for a text before it was loaded.
+    pub(super) fn answer_texts(&mut self, loaded: BufferId) {
+        let (ready, waiting) = std::mem::take(&mut self.questions.texts)
+            .into_iter()
+            .partition(|(id, ..)| *id == loaded);
+        self.questions.texts = waiting;
+        let ready: Vec<_> = ready;
+        for (id, asker, request) in ready {
+            self.answer_text(id, asker, request);
+        }
     }
 }
 
