@@ -185,6 +185,15 @@ impl Text {
         self.rope.slice(index(span.q0)..index(span.q1)).chunks()
     }
 
+    /// Returns its pieces from `q` on, without copying and without measuring them.
+    pub fn chunks_from(&self, q: u64) -> impl Iterator<Item = &str> {
+        let q = index(q.min(self.len()));
+        let (mut chunks, _, start, _) = self.rope.chunks_at_char(q);
+        let first = chunks.next().unwrap_or_default();
+        let cut = first.char_indices().nth(q - start).map_or(first.len(), |(at, _)| at);
+        core::iter::once(&first[cut..]).chain(chunks)
+    }
+
     /// Replaces a span by a text; returns how many code points that has. Costs the logarithm of
     /// the length plus the text.
     ///
@@ -382,6 +391,16 @@ pub fn encode(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_from_a_position_make_the_rest_of_the_text() {
+        let source = "aé漢\u{10FEFF}b\n".repeat(500);
+        let text = Text::from(source.as_str());
+        for q in [0, 1, 2, 5, 6, 999, 2500, 3000, 9999] {
+            let rest: String = text.chunks_from(q).collect();
+            assert_eq!(rest, text.slice(Span::new(q, text.len().max(q))), "from #{q}");
+        }
+    }
 
     fn round_trip(bytes: &[u8], piece: usize) {
         let mut decoder = Decoder::default();
