@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::rc::Rc;
 
 use apex_core::buffer::{Buffer, View};
 use apex_core::entry::{Body, BufferKind};
@@ -142,6 +143,7 @@ pub struct App {
     /// The version of each scratch window that was last scrolled for.
     followed: BTreeMap<WindowId, u64>,
     files: Vec<FileArgument>,
+    last_frame: Option<view::Frame>,
     is_welcome: bool,
     is_lost: bool,
     effects: Vec<Effect>,
@@ -179,6 +181,7 @@ impl App {
             shows: Vec::new(),
             followed: BTreeMap::new(),
             files,
+            last_frame: None,
             is_welcome: false,
             is_lost: false,
             effects: Vec::new(),
@@ -325,17 +328,29 @@ impl App {
         messages
     }
 
-    /// Returns what the user sees.
+    /// Returns what the user sees, all made anew.
     #[must_use]
     pub fn grid(&self) -> Grid {
+        self.with_scene(view::view)
+    }
+
+    /// Returns what the user sees; what did not change since the last frame is taken from it.
+    pub fn frame(&mut self) -> Rc<Grid> {
+        let last = self.last_frame.take();
+        let frame = self.with_scene(|scene| view::next_frame(scene, last.as_ref()));
+        let grid = frame.grid.clone();
+        self.last_frame = Some(frame);
+        grid
+    }
+
+    fn with_scene<T>(&self, show: impl FnOnce(&Scene<'_>) -> T) -> T {
         let empty = State::new();
-        let state = if self.is_welcome {
-            self.node().state()
-        } else {
-            &empty
-        };
-        view::view(&Scene {
-            state,
+        show(&Scene {
+            state: if self.is_welcome {
+                self.node().state()
+            } else {
+                &empty
+            },
             screen: &self.screen,
             local: &self.local,
             focus: self.focus,

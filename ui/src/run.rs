@@ -143,7 +143,7 @@ impl Running {
         self.send_now(&[self.app.hello()])?;
         self.app
             .update(now(), Event::Input(Input::Resize(Terminal::size()?)));
-        terminal.show(self.app.grid())?;
+        terminal.show(self.app.frame())?;
         loop {
             let [terminated, hung_up, interrupted] = &mut ended;
             // Not biased: a flood of keys does not keep the daemon waiting, nor the other way.
@@ -169,7 +169,7 @@ impl Running {
                 return self.leave(words).await;
             }
             if std::mem::take(&mut self.is_changed) {
-                terminal.show(self.app.grid())?;
+                terminal.show(self.app.frame())?;
             }
             let messages = self.app.flush();
             self.send_now(&messages)?;

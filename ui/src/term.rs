@@ -3,6 +3,7 @@
 //! A frame is the difference between two grids, written with one system call.
 
 use std::io;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -29,7 +30,7 @@ static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct Terminal {
     depth: Depth,
-    shown: Grid,
+    shown: Rc<Grid>,
     /// Whether the next frame starts from nothing.
     is_stale: bool,
     frame: Vec<u8>,
@@ -50,7 +51,7 @@ impl Terminal {
         }));
         let terminal = Self {
             depth,
-            shown: Grid::default(),
+            shown: Rc::default(),
             is_stale: true,
             frame: Vec::with_capacity(8192),
         };
@@ -76,10 +77,10 @@ impl Terminal {
     ///
     /// # Errors
     /// When the terminal is gone.
-    pub fn show(&mut self, grid: Grid) -> io::Result<()> {
+    pub fn show(&mut self, grid: Rc<Grid>) -> io::Result<()> {
         self.frame.clear();
         if self.is_stale || self.shown.size != grid.size {
-            self.shown = Grid::new(Size::default());
+            self.shown = Rc::default();
             self.frame.extend_from_slice(b"\x1b[0m\x1b[2J");
             self.is_stale = false;
         }

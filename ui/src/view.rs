@@ -3,10 +3,11 @@
 //! It does not know the terminal: roles, not colours; cells, not escape sequences.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use apex_core::buffer::{Buffer, View};
 use apex_core::entry::BufferKind;
-use apex_core::ids::{BufferId, ViewId, WindowId};
+use apex_core::ids::{BufferId, Seq, Shard, ViewId, WindowId};
 use apex_core::state::State;
 use apex_core::text::Span;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -112,12 +113,53 @@ pub fn shape(buffer: &Buffer, area: Rect) -> Shape {
     }
 }
 
+/// A grid, and what its texts were made of, so that the next one is made of what changed.
+#[derive(Debug)]
+pub struct Frame {
+    /// The grid.
+    pub grid: Rc<Grid>,
+    painted: Vec<Painted>,
+}
+
+/// All that the cells of a text depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    id: ViewId,
+    buffer: BufferId,
+    /// The last entry of the buffer's shard: every change of it is one.
+    seq: Option<Seq>,
+    area: Rect,
+    surface: Surface,
+    view: View,
+    has_focus: bool,
+    sweep: Option<Sweep>,
+}
+
+/// A text in a grid.
+#[derive(Clone, Copy, Debug)]
+struct Painted {
+    key: Key,
+    /// What is in sight.
+    shown: Span,
+    cursor: Option<(u16, u16)>,
+}
+
 /// Returns the grid.
 #[must_use]
 pub fn view(scene: &Scene<'_>) -> Grid {
+    Rc::unwrap_or_clone(next_frame(scene, None).grid)
+}
+
+/// Returns the grid, taking texts that did not change from the last frame.
+#[must_use]
+pub fn next_frame(scene: &Scene<'_>, last: Option<&Frame>) -> Frame {
+    // Clusters are numbered per grid, so cells with clusters are not taken over.
+    let last = last.filter(|last| !last.grid.has_clusters() && last.grid.size == scene.screen.size);
     let mut painter = Painter {
         grid: Grid::new(scene.screen.size),
         scene,
+        last,
+        painted: Vec::with_capacity(16),
     };
     painter.top();
     for column in &scene.screen.columns {
@@ -147,12 +189,17 @@ pub fn view(scene: &Scene<'_>) -> Grid {
         };
         painter.grid.fill(empty, Role::plain(Surface::Body));
     }
-    painter.grid
+    Frame {
+        grid: Rc::new(painter.grid),
+        painted: painter.painted,
+    }
 }
 
 struct Painter<'a> {
     grid: Grid,
     scene: &'a Scene<'a>,
+    last: Option<&'a Frame>,
+    painted: Vec<Painted>,
 }
 
 impl Painter<'_> {
@@ -220,18 +267,54 @@ impl Painter<'_> {
 
     /// Shows a view's text; returns the span that is in sight.
     fn text(&mut self, id: ViewId, area: Rect, surface: Surface) -> Span {
-        self.grid.fill(area, Role::plain(surface));
         let state = self.scene.state;
-        let Some(buffer) = state.buffer_of(id).and_then(|buffer| state.buffer(buffer)) else {
+        let Some((buffer_id, buffer)) = state
+            .buffer_of(id)
+            .and_then(|buffer| Some((buffer, state.buffer(buffer)?)))
+        else {
+            self.grid.fill(area, Role::plain(surface));
             return Span::default();
         };
-        let view = view_of(self.scene, buffer, id);
+        let key = Key {
+            id,
+            buffer: buffer_id,
+            seq: state.applied(Shard::Buffer(buffer_id)),
+            area,
+            surface,
+            view: view_of(self.scene, buffer, id),
+            has_focus: self.scene.focus == Some(id),
+            sweep: self.scene.sweep.filter(|sweep| sweep.view == id),
+        };
+        // The status lies over the top row, so that one is always made anew.
+        let same = self.last.filter(|_| id != ViewId::Top).and_then(|last| {
+            let painted = last.painted.iter().find(|painted| painted.key == key)?;
+            Some((last, *painted))
+        });
+        let painted = match same {
+            Some((last, painted)) => {
+                self.grid.copy(&last.grid, area);
+                painted
+            }
+            None => self.paint(buffer, key),
+        };
+        self.grid.cursor = painted.cursor.or(self.grid.cursor);
+        self.painted.push(painted);
+        painted.shown
+    }
+
+    fn paint(&mut self, buffer: &Buffer, key: Key) -> Painted {
+        let Key {
+            area,
+            surface,
+            view,
+            ..
+        } = key;
+        self.grid.fill(area, Role::plain(surface));
         let shape = shape(buffer, area);
         let origin = wrap::row_start(buffer.text(), view.origin, shape);
-        let inks = Inks::new(self.scene, buffer, id, view.dot, origin);
-        let has_cursor = self.scene.focus == Some(id) && view.dot.is_empty();
-        let mut end = origin;
-        let mut y = area.y;
+        let inks = Inks::new(buffer, &key, origin);
+        let has_cursor = key.has_focus && view.dot.is_empty();
+        let (mut end, mut y, mut cursor) = (origin, area.y, None);
         let grid = &mut self.grid;
         let count = usize::from(area.height);
         wrap::for_rows(buffer.text(), origin, shape, count, &mut |row| {
@@ -239,19 +322,28 @@ impl Painter<'_> {
                 return;
             }
             end = row.end;
-            let place = Rect {
-                y,
-                height: 1,
-                ..area
-            };
-            show_row(grid, place, row, surface, &inks);
+            show_row(
+                grid,
+                Rect {
+                    y,
+                    height: 1,
+                    ..area
+                },
+                row,
+                surface,
+                &inks,
+            );
             if has_cursor && row.holds(view.dot.q0) {
                 let column = row.column_of(view.dot.q0).min(area.width.saturating_sub(1));
-                grid.cursor = Some((area.x + column, y));
+                cursor = Some((area.x + column, y));
             }
             y += 1;
         });
-        Span::new(origin, end)
+        Painted {
+            key,
+            shown: Span::new(origin, end),
+            cursor,
+        }
     }
 
     fn scroll_bar(&mut self, id: WindowId, bar: Rect, shown: Span) {
@@ -309,7 +401,7 @@ struct Inks {
 }
 
 impl Inks {
-    fn new(scene: &Scene<'_>, buffer: &Buffer, id: ViewId, dot: Span, origin: u64) -> Self {
+    fn new(buffer: &Buffer, key: &Key, origin: u64) -> Self {
         let notes = buffer
             .layers()
             .flat_map(|(_, _, spans)| spans.iter())
@@ -317,8 +409,8 @@ impl Inks {
             .map(|note| note.at)
             .collect();
         Self {
-            dot,
-            sweep: scene.sweep.filter(|sweep| sweep.view == id),
+            dot: key.view.dot,
+            sweep: key.sweep,
             notes,
         }
     }

@@ -25,6 +25,9 @@ impl App {
         let Some(view) = self.focus else {
             return self.say("click into a text first");
         };
+        if self.is_displaced(view) {
+            return self.type_afar(view, text);
+        }
         if !self.may_edit(view, || Held::Input(input)) {
             return;
         }

@@ -1,13 +1,16 @@
 //! Leading and watching: what the daemon says, whose text a key goes to, and taking over.
 
 use apex_core::buffer::View;
-use apex_core::edit::{self, Bias};
+use apex_core::edit::{self, Bias, Splice};
 use apex_core::entry::{BufferOp, MetaOp, Op};
-use apex_core::ids::{AttachmentId, BufferId, SERVER, Shard, ViewId};
+use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard, ViewId};
 use apex_core::log::Record;
-use apex_core::message::{ClientMessage, ServerMessage};
+use apex_core::message::{ClientMessage, ServerMessage, Takeover};
 use apex_core::node::client::{Client, ClientEvent};
+use apex_core::proposal::{Change, Outcome, Refusal};
+use apex_core::text::Span;
 
+use super::motion::Reveal;
 use super::{App, Effect};
 use crate::input::{Action, Input};
 use crate::view::Status;
@@ -32,6 +35,15 @@ pub(super) enum Held {
         view: ViewId,
         /// The command.
         command: String,
+    },
+    /// Typing into a text that another UI took over: proposed, one step after the other.
+    Typed {
+        /// Where.
+        view: ViewId,
+        /// What.
+        text: String,
+        /// The proposal that is under way with it.
+        sent: Option<ProposalId>,
     },
 }
 
@@ -74,6 +86,117 @@ impl App {
             return false;
         }
         true
+    }
+
+    /// Returns whether a body's text is led by another UI that took over from this one, or from
+    /// which this one is about to: what is typed then is kept by proposing it.
+    pub(super) fn is_displaced(&self, view: ViewId) -> bool {
+        let is_watcher = matches!(
+            self.client.hello(),
+            ClientMessage::Hello(hello) if hello.takeover == Takeover::Watch
+        );
+        !is_watcher
+            && matches!(view, ViewId::Body(_))
+            && !self.client.is_leading()
+            && !self.leads_text(view)
+    }
+
+    /// Types into a text that another UI leads: nobody who types looks first whether somebody has
+    /// just taken over.
+    pub(super) fn type_afar(&mut self, view: ViewId, text: &str) {
+        let Some((buffer, _, old)) = self.text(view) else {
+            return;
+        };
+        // The view's own selection is the leader's now.
+        self.local.entry(view).or_insert(old);
+        match self.held.last_mut() {
+            Some((of, Held::Typed { text: before, sent: None, .. })) if *of == buffer => {
+                before.push_str(text);
+            }
+            _ if self.held.len() >= HELD_COUNT_MAX => {
+                return self.complain(&"too many keys wait for this text; wait for its leader");
+            }
+            _ => {
+                let text = text.to_owned();
+                self.held.push((buffer, Held::Typed { view, text, sent: None }));
+            }
+        }
+        self.propose_typed();
+    }
+
+    /// Proposes what was typed next. One at a time: each stands where the one before ended.
+    fn propose_typed(&mut self) {
+        let is_sent = |held: &Held| matches!(held, Held::Typed { sent: Some(_), .. });
+        if self.client.is_leading() || self.held.iter().any(|(_, held)| is_sent(held)) {
+            return;
+        }
+        let next = self.held.iter().enumerate().find_map(|(index, (buffer, held))| match held {
+            Held::Typed { view, text, .. } => Some((index, *buffer, *view, text.clone())),
+            _ => None,
+        });
+        let Some((index, buffer, view, text)) = next else {
+            return;
+        };
+        let Some(base) = self.node().state().buffer(buffer).map(|found| found.version()) else {
+            return;
+        };
+        let splices = vec![Splice::new(self.dot(view), text.as_str())];
+        let change = Change::Edit { buffer, base, splices };
+        if let Some((id, message)) = self.client.propose(vec![change]) {
+            self.outbox.push(message);
+            self.held[index].1 = Held::Typed { view, text, sent: Some(id) };
+        }
+    }
+
+    /// Takes the decision on something typed. Returns whether it was one.
+    fn typed_decided(&mut self, decided: ProposalId, outcome: &Outcome) -> bool {
+        let is_it = |held: &Held| matches!(held, Held::Typed { sent, .. } if *sent == Some(decided));
+        let Some(index) = self.held.iter().position(|(_, held)| is_it(held)) else {
+            return false;
+        };
+        let (buffer, held) = self.held.remove(index);
+        let Held::Typed { view, text, .. } = held else {
+            return false;
+        };
+        match outcome {
+            Ok(_) => self.propose_typed(),
+            // The leader changes; the next word of the daemon is the time to ask again.
+            Err(Refusal::Retry(_)) => {
+                self.held.insert(index, (buffer, Held::Typed { view, text, sent: None }));
+            }
+            Err(_) => {
+                let name = self.node().state().buffer(buffer).map_or("", |b| b.name());
+                let directory = name.rfind('/').map_or("", |slash| &name[..=slash]);
+                let change = Change::Append {
+                    name: format!("{directory}+Recovered"),
+                    text: format!("typed in {name} and overtaken:\n{text}\n"),
+                };
+                if let Some((_, message)) = self.client.propose(vec![change]) {
+                    self.outbox.push(message);
+                }
+                self.complain(&"what you typed meets a change; it is in +Recovered");
+                self.propose_typed();
+            }
+        }
+        true
+    }
+
+    /// Returns the view whose typing an entry is, and where it ended.
+    fn typed_in(&self, record: &Record) -> Option<(ViewId, u64)> {
+        let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op else {
+            return None;
+        };
+        let origin = record.entry.origin?;
+        if origin.author != self.node().attachment() {
+            return None;
+        }
+        let splice = splices.first()?;
+        self.held.iter().find_map(|(_, held)| match held {
+            Held::Typed { view, sent, .. } if *sent == Some(origin.id) => {
+                Some((*view, splice.at.q0 + splice.text.chars().count() as u64))
+            }
+            _ => None,
+        })
     }
 
     fn watching(&self) -> String {
@@ -162,13 +285,18 @@ impl App {
     /// Takes a message of the daemon.
     pub(super) fn receive(&mut self, message: ServerMessage) {
         let events = self.client.receive(message, &mut self.outbox);
+        if self.client.node().is_some() {
+            self.propose_typed();
+        }
         for event in events {
             match event {
                 ClientEvent::Welcome => self.welcome(),
                 ClientEvent::Entries(records) => self.follow(&records),
                 ClientEvent::Reply { request, answer } => self.replied(request, answer),
-                ClientEvent::Decided { outcome, .. } => {
-                    if let Err(refusal) = outcome {
+                ClientEvent::Decided { id, outcome } => {
+                    if !self.typed_decided(id, &outcome)
+                        && let Err(refusal) = outcome
+                    {
                         self.complain(&refusal);
                     }
                 }
@@ -198,7 +326,10 @@ impl App {
         });
         let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
             .into_iter()
-            .partition(|(buffer, _)| self.node().leads(Shard::Buffer(*buffer)));
+            .partition(|(buffer, held)| {
+                let is_sent = matches!(held, Held::Typed { sent: Some(_), .. });
+                !is_sent && self.node().leads(Shard::Buffer(*buffer))
+            });
         self.held = waiting;
         for (_, held) in ready {
             self.replay(held);
@@ -214,6 +345,12 @@ impl App {
             Held::Paste(view) => self.paste(view),
             Held::Undo(view, is_undo) => self.undo(view, is_undo),
             Held::Command { view, command } => self.run_command(view, &command, None),
+            Held::Typed { view, text, .. } => {
+                let group = self.node_mut().new_group();
+                if let Err(error) = self.node_mut().type_text(view, &text, group) {
+                    self.complain(&error);
+                }
+            }
         }
     }
 
@@ -222,6 +359,7 @@ impl App {
         for record in records {
             match (&record.entry.op, record.shard) {
                 (Op::Buffer(BufferOp::Edit { splices, .. }), Shard::Buffer(buffer)) => {
+                    let typed = self.typed_in(record);
                     let Some(node) = self.client.node() else {
                         return;
                     };
@@ -232,6 +370,10 @@ impl App {
                                 origin: edit::map(splices, local.origin, Bias::Left),
                             };
                         }
+                    }
+                    if let Some((view, end)) = typed {
+                        self.set_dot(view, Span::at(end));
+                        self.reveal(view, end, Reveal::Near);
                     }
                 }
                 (
@@ -258,7 +400,7 @@ impl App {
         for (_, held) in refused {
             match held {
                 Held::Input(Input::Action(Action::Insert(c))) => typed.push(c),
-                Held::Input(Input::Paste(text)) => typed.push_str(&text),
+                Held::Input(Input::Paste(text)) | Held::Typed { text, .. } => typed.push_str(&text),
                 Held::Input(_)
                 | Held::Cut(_)
                 | Held::Paste(_)

@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use apex_core::text::{Span, Text, escaped_byte};
+use apex_core::text::{Text, escaped_byte};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -273,7 +273,7 @@ fn layout(text: &Text, from: u64, shape: Shape) -> Rows<'_, impl Iterator<Item =
         width: shape.width.max(1),
         tab: shape.tab.max(1),
     };
-    let rest = text.chunks_of(Span::new(from, text.len()));
+    let rest = text.chunks_from(from);
     let source = Source {
         piece: "",
         at: 0,

@@ -49,11 +49,13 @@ fn taking_over_moves_the_lead_and_nothing_is_lost() {
     assert!(world.uis[1].app.client.is_leading());
     assert!(!world.uis[0].app.client.is_leading());
     world.act(1, "b1 text1\ntype 2");
-    world.act(0, "type 3");
+    world.act(0, "type 345");
     assert_eq!(
         world.uis[0].app.text(view).unwrap().1.text().to_string(),
-        "2text1"
+        "2text1345",
+        "who is displaced while typing types on, by proposals"
     );
+    assert_eq!(world.shown(0, view), "2text1345|");
     assert!(
         world.status(0).starts_with("watching, led by 2 (ui2)"),
         "{}",
