@@ -190,7 +190,10 @@ impl Text {
         let q = index(q.min(self.len()));
         let (mut chunks, _, start, _) = self.rope.chunks_at_char(q);
         let first = chunks.next().unwrap_or_default();
-        let cut = first.char_indices().nth(q - start).map_or(first.len(), |(at, _)| at);
+        let cut = first
+            .char_indices()
+            .nth(q - start)
+            .map_or(first.len(), |(at, _)| at);
         core::iter::once(&first[cut..]).chain(chunks)
     }
 
@@ -239,7 +242,7 @@ impl Text {
         None
     }
 
-    /// Finds the next literal after `dot`, wrapping round, as B3 does. The match may be `dot` itself.
+    /// Finds the next literal after `dot`, wrapping round, as B3 does; it may be `dot` itself.
     #[must_use]
     pub fn find_wrapping(&self, needle: &str, dot: Span) -> Option<Span> {
         self.find(needle, dot.q1).or_else(|| self.find(needle, 0))
@@ -398,7 +401,11 @@ mod tests {
         let text = Text::from(source.as_str());
         for q in [0, 1, 2, 5, 6, 999, 2500, 3000, 9999] {
             let rest: String = text.chunks_from(q).collect();
-            assert_eq!(rest, text.slice(Span::new(q, text.len().max(q))), "from #{q}");
+            assert_eq!(
+                rest,
+                text.slice(Span::new(q, text.len().max(q))),
+                "from #{q}"
+            );
         }
     }
 

@@ -339,7 +339,7 @@ impl Actor {
         let mut instance = Instance::new(&self.part.loaded, guest).await?;
         let refused = |error: &Error| {
             End::Failed(format!(
-                "its start failed: {}; a new file, a grant or `apex tool reload {}` starts it again",
+                "its start failed: {}; a new file, a grant or `apex tool reload {}` starts it",
                 visible(&error.message, 500),
                 self.part.name
             ))
@@ -651,7 +651,8 @@ impl Actor {
                 mail = self.mailbox.recv() => match mail {
                     None => return Err(End::Gone),
                     Some(Mail::Closed(why)) => {
-                        return Err(End::Failed(format!("the session closed its connection: {why}")));
+                        let note = format!("the session closed its connection: {why}");
+                        return Err(End::Failed(note));
                     }
                     Some(Mail::Message(ServerMessage::ProposeResult { id, .. })) => {
                         drop(self.desk.decided(id));

@@ -1,6 +1,6 @@
 //! The wasmtime engine, its clock of epochs, and what one store may use.
 //!
-//! 1. Epochs advance on an OS thread, so that a busy runtime cannot stop the clock that interrupts it.
+//! 1. Epochs go on on an OS thread, so that a busy runtime cannot stop the clock of interruptions.
 //! 2. A guest that runs past its slice yields through tokio's queue: wasmtime's own yield wakes
 //!    itself into tokio's last-in slot and starves everybody else (wasmtime issue 10667).
 //! 3. Memory is counted over all memories of a store and refused, not trapped, at the cap.

@@ -19,7 +19,7 @@ pub struct Told {
     pub shard: Shard,
     /// Its position there.
     pub seq: Seq,
-    /// What it says; none when it says nothing to tools. More than one for an Undo of several steps.
+    /// What it says; none when it says nothing to tools; several for an Undo of several steps.
     pub(super) events: Vec<wit::Event>,
     /// The buffer's name, when the entry may have changed it; none also for a tag's.
     pub name: Option<String>,

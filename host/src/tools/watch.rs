@@ -4,7 +4,7 @@
 //!    directories are looked at as they are, so that no event can be missed or misread.
 //! 2. A file counts once two looks in a row found the same length, time and inode; one that goes
 //!    away counts as gone likewise. A slow copy is seen when it is done.
-//! 3. Each state of a file is read and told once. A broken file is not tried again until it changes.
+//! 3. Each state of a file is read and told once; a broken file is left until it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -109,16 +109,31 @@ impl App {
         };
         // The view's own selection is the leader's now.
         self.local.entry(view).or_insert(old);
+        let count = self.held.len();
         match self.held.last_mut() {
-            Some((of, Held::Typed { text: before, sent: None, .. })) if *of == buffer => {
+            Some((
+                of,
+                Held::Typed {
+                    text: before,
+                    sent: None,
+                    ..
+                },
+            )) if *of == buffer => {
                 before.push_str(text);
             }
-            _ if self.held.len() >= HELD_COUNT_MAX => {
+            _ if count >= HELD_COUNT_MAX => {
                 return self.complain(&"too many keys wait for this text; wait for its leader");
             }
             _ => {
                 let text = text.to_owned();
-                self.held.push((buffer, Held::Typed { view, text, sent: None }));
+                self.held.push((
+                    buffer,
+                    Held::Typed {
+                        view,
+                        text,
+                        sent: None,
+                    },
+                ));
             }
         }
         self.propose_typed();
@@ -130,27 +145,45 @@ impl App {
         if self.client.is_leading() || self.held.iter().any(|(_, held)| is_sent(held)) {
             return;
         }
-        let next = self.held.iter().enumerate().find_map(|(index, (buffer, held))| match held {
-            Held::Typed { view, text, .. } => Some((index, *buffer, *view, text.clone())),
-            _ => None,
-        });
+        let next = self
+            .held
+            .iter()
+            .enumerate()
+            .find_map(|(index, (buffer, held))| match held {
+                Held::Typed { view, text, .. } => Some((index, *buffer, *view, text.clone())),
+                _ => None,
+            });
         let Some((index, buffer, view, text)) = next else {
             return;
         };
-        let Some(base) = self.node().state().buffer(buffer).map(|found| found.version()) else {
+        let Some(base) = self
+            .node()
+            .state()
+            .buffer(buffer)
+            .map(|found| found.version())
+        else {
             return;
         };
         let splices = vec![Splice::new(self.dot(view), text.as_str())];
-        let change = Change::Edit { buffer, base, splices };
+        let change = Change::Edit {
+            buffer,
+            base,
+            splices,
+        };
         if let Some((id, message)) = self.client.propose(vec![change]) {
             self.outbox.push(message);
-            self.held[index].1 = Held::Typed { view, text, sent: Some(id) };
+            self.held[index].1 = Held::Typed {
+                view,
+                text,
+                sent: Some(id),
+            };
         }
     }
 
     /// Takes the decision on something typed. Returns whether it was one.
     fn typed_decided(&mut self, decided: ProposalId, outcome: &Outcome) -> bool {
-        let is_it = |held: &Held| matches!(held, Held::Typed { sent, .. } if *sent == Some(decided));
+        let is_it =
+            |held: &Held| matches!(held, Held::Typed { sent, .. } if *sent == Some(decided));
         let Some(index) = self.held.iter().position(|(_, held)| is_it(held)) else {
             return false;
         };
@@ -162,7 +195,17 @@ impl App {
             Ok(_) => self.propose_typed(),
             // The leader changes; the next word of the daemon is the time to ask again.
             Err(Refusal::Retry(_)) => {
-                self.held.insert(index, (buffer, Held::Typed { view, text, sent: None }));
+                self.held.insert(
+                    index,
+                    (
+                        buffer,
+                        Held::Typed {
+                            view,
+                            text,
+                            sent: None,
+                        },
+                    ),
+                );
             }
             Err(_) => {
                 let name = self.node().state().buffer(buffer).map_or("", |b| b.name());

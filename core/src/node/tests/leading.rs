@@ -247,9 +247,11 @@ fn an_append_of_garbage_is_a_protocol_error() {
     let from = (world.peer(ui).connection, Secret(uuid::Uuid::from_u128(9)));
     let mut out = Vec::new();
     world.authority.receive(world.now, from, garbage, &mut out);
-    assert!(
-        matches!(&out[..], [Output::Send(_, ServerMessage::Error { error, .. })] if error.code == ErrorCode::Protocol)
-    );
+    assert!(matches!(
+        &out[..],
+        [Output::Send(_, ServerMessage::Error { error, .. })]
+            if error.code == ErrorCode::Protocol
+    ));
     world.check();
 }
 

@@ -4,6 +4,7 @@ use alloc::vec;
 
 use super::*;
 use crate::edit::Splice;
+use crate::entry::SaveCause;
 use crate::ids::{SERVER, Version};
 use crate::proposal::{Change, Outcome, Refusal};
 use crate::text::Span;
@@ -146,11 +147,13 @@ fn a_put_after_the_edits_names_the_version_they_made_and_is_skipped_when_the_use
     };
     let id = propose(&mut world, tool, vec![edit(buffer, 6, 6, 6, "\n"), put(6)]);
     outcome(&mut world, tool, id).unwrap().unwrap();
-    let follow_up = world.peer(ui).events.iter().any(|event| matches!(
-        event,
-        ClientEvent::FollowUp(decide::FollowUp::Put { version, cause: crate::entry::SaveCause::Tool, .. })
-            if *version == Version::new(7)
-    ));
+    let follow_up = world.peer(ui).events.iter().any(|event| {
+        matches!(
+            event,
+            ClientEvent::FollowUp(decide::FollowUp::Put { version, cause: SaveCause::Tool, .. })
+                if *version == Version::new(7)
+        )
+    });
     assert!(follow_up);
     world.type_text(ui, view, "z");
     world.run();
