@@ -129,7 +129,13 @@ async fn run(arguments: Arguments) -> Result<(), CliError> {
             (false, true) => Takeover::Steal,
             (false, false) => Takeover::Transfer,
         };
-        Box::pin(screen::run(&context, takeover, &arguments.files, &mut output)).await?;
+        Box::pin(screen::run(
+            &context,
+            takeover,
+            &arguments.files,
+            &mut output,
+        ))
+        .await?;
         return output.flush();
     };
     if arguments.watch || arguments.steal {

@@ -394,7 +394,10 @@ fn name(binding: Binding) -> String {
 /// Returns the action of a key by its name in the table.
 #[cfg(test)]
 pub(crate) fn action_named(wanted: &str) -> Option<Action> {
-    BINDINGS.iter().find(|binding| name(**binding) == wanted).map(|binding| binding.action)
+    BINDINGS
+        .iter()
+        .find(|binding| name(**binding) == wanted)
+        .map(|binding| binding.action)
 }
 
 /// Returns what a key does, if anything.
