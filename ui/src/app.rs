@@ -144,6 +144,9 @@ pub struct App {
     followed: BTreeMap<WindowId, u64>,
     files: Vec<FileArgument>,
     last_frame: Option<view::Frame>,
+    /// Whether quick keys left something for later.
+    is_unsettled: bool,
+    is_stale: bool,
     is_welcome: bool,
     is_lost: bool,
     effects: Vec<Effect>,
@@ -182,6 +185,8 @@ impl App {
             followed: BTreeMap::new(),
             files,
             last_frame: None,
+            is_unsettled: false,
+            is_stale: false,
             is_welcome: false,
             is_lost: false,
             effects: Vec::new(),
@@ -198,14 +203,52 @@ impl App {
     /// Lets something happen, and returns what the program has to do.
     pub fn update(&mut self, now: Millis, event: Event) -> Vec<Effect> {
         self.now = now;
+        let is_quick = self.is_quick(&event);
+        if !is_quick {
+            self.finish();
+        }
         match event {
             Event::Input(input) => self.input(input),
             Event::Message(message) => self.receive(message),
             Event::Lost(why) => self.lose(&why),
             Event::Probed { probe, found } => self.probed(probe, &found),
         }
-        self.settle();
+        if is_quick {
+            self.is_unsettled = true;
+        } else {
+            self.settle();
+        }
         std::mem::take(&mut self.effects)
+    }
+
+    /// Returns whether an event is a key into a body: it is shown before anything that follows
+    /// from it, tags above all, is brought up to date.
+    fn is_quick(&self, event: &Event) -> bool {
+        let is_typing = matches!(
+            event,
+            Event::Input(Input::Action(Action::Insert(_) | Action::Erase(_)))
+        );
+        is_typing && self.is_welcome && matches!(self.focus, Some(ViewId::Body(_)))
+    }
+
+    /// Does what quick keys left for later.
+    fn finish(&mut self) {
+        if !std::mem::take(&mut self.is_unsettled) {
+            return;
+        }
+        let tag_seq = |app: &Self| {
+            let window = app.focus.and_then(ViewId::window)?;
+            let state = app.node().state();
+            state.applied(Shard::Buffer(state.window(window)?.tag))
+        };
+        let (before, screen) = (tag_seq(self), self.screen.clone());
+        self.settle();
+        self.is_stale |= tag_seq(self) != before || self.screen != screen;
+    }
+
+    /// Returns whether there is more to see than the last frame showed.
+    pub const fn take_stale(&mut self) -> bool {
+        std::mem::replace(&mut self.is_stale, false)
     }
 
     fn input(&mut self, input: Input) {
@@ -317,6 +360,7 @@ impl App {
 
     /// Returns what is appended but not shipped, as messages.
     pub fn flush(&mut self) -> Vec<ClientMessage> {
+        self.finish();
         self.client.flush(&mut self.outbox);
         std::mem::take(&mut self.outbox)
     }

@@ -146,8 +146,8 @@ impl Running {
         terminal.show(self.app.frame())?;
         loop {
             let [terminated, hung_up, interrupted] = &mut ended;
-            // Not biased: a flood of keys does not keep the daemon waiting, nor the other way.
             let woken = tokio::select! {
+                biased;
                 ready = input.readable() => {
                     let mut ready = ready?;
                     if !has_input(stdin)? {
@@ -164,16 +164,30 @@ impl Running {
                 () = tokio::time::sleep(Duration::from_millis(ESCAPE_MS)),
                     if self.decoder.is_waiting() => Woken::Escape,
             };
+            let is_key = matches!(woken, Woken::Keys);
             self.act(woken, stdin, terminal)?;
             if let Some(words) = self.farewell.take() {
                 return self.leave(words).await;
             }
-            if std::mem::take(&mut self.is_changed) {
-                terminal.show(self.app.frame())?;
+            self.show_and_tell(terminal)?;
+            if is_key {
+                // A flood of keys does not keep the daemon waiting.
+                self.take_messages(terminal)?;
             }
-            let messages = self.app.flush();
-            self.send_now(&messages)?;
+            if self.app.take_stale() || self.is_changed {
+                self.is_changed = true;
+                self.show_and_tell(terminal)?;
+            }
         }
+    }
+
+    /// Shows what changed, then tells the daemon.
+    fn show_and_tell(&mut self, terminal: &mut Terminal) -> Result<(), UiError> {
+        if std::mem::take(&mut self.is_changed) {
+            terminal.show(self.app.frame())?;
+        }
+        let messages = self.app.flush();
+        self.send_now(&messages)
     }
 
     fn act(

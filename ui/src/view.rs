@@ -360,16 +360,18 @@ impl Painter<'_> {
         for (row, y) in (0_u64..).zip(bar.y..bar.bottom()) {
             let is_thumb = row >= from && row < to;
             let (shape, surface) = if is_thumb {
-                ("█", Surface::Thumb)
+                ('█', Surface::Thumb)
             } else {
-                ("│", Surface::Track)
+                ('│', Surface::Track)
             };
             let at = Rect {
                 y,
                 height: 1,
                 ..bar
             };
-            self.grid.words(at, shape, Role::plain(surface));
+            if bar.width > 0 {
+                self.grid.set(at, shape, Role::plain(surface));
+            }
         }
     }
 }
