@@ -1,5 +1,7 @@
 //! Integration tests.
 
+mod bench_smoke;
+
 mod cli;
 
 mod tidy;

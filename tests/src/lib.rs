@@ -1,1 +1,5 @@
 //! Helpers of the integration tests.
+
+pub mod harness;
+
+pub mod bench;

@@ -1,0 +1,295 @@
+//! What an edit costs beside the same edit of a bare rope.
+//!
+//! - `leader`: an edit as a UI makes it, with a view whose selection follows and an undo group:
+//!   entry, encoding, chain hash, fenced append, apply. Acknowledged entries are dropped.
+//! - `follower`: the same entries decoded, checked, appended and applied.
+//! - `authority`: the same entries accepted by the daemon's node, one an append as typing sends
+//!   them, and many an append.
+
+use std::hint::black_box;
+
+use apex_core::edit::Splice;
+use apex_core::entry::{ApplyLimits, AttachmentKind, BufferKind, BufferOp, ChainHash, Dot, MetaOp};
+use apex_core::ids::{AttachmentId, BufferId, Epoch, GroupId, Seq, Shard, ViewId, WindowId};
+use apex_core::message::Bytes;
+use apex_core::node::Node;
+use apex_core::text::Span;
+use ropey::Rope;
+
+use super::BenchError;
+use super::stats::{Samples, timed};
+use super::table::{Table, figure, ratio};
+use super::trace::{self, Patch, Trace};
+
+/// Entries after which an acknowledgement lets the leader drop them.
+const ACK_COUNT: usize = 64;
+/// Entries of one append of a busy leader.
+const BATCH_COUNT: usize = 64;
+
+/// Nanoseconds per edit of one trace.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// A bare rope.
+    pub rope: Samples,
+    /// The leader.
+    pub leader: Samples,
+    /// A follower.
+    pub follower: Samples,
+    /// The authority, one entry an append.
+    pub single: Samples,
+    /// The authority, [`BATCH_COUNT`] entries an append.
+    pub batch: Samples,
+}
+
+/// The parties of one session with one buffer, before the first edit.
+#[derive(Clone, Debug)]
+struct Cast {
+    leader: Node,
+    follower: Node,
+    authority: Node,
+    buffer: BufferId,
+    view: ViewId,
+}
+
+impl Cast {
+    fn new() -> Result<Self, BenchError> {
+        let mut authority = Node::authority();
+        let limits = ApplyLimits::default();
+        let (me, other) = (AttachmentId::new(1), AttachmentId::new(2));
+        let attach = |id| MetaOp::Attach {
+            id,
+            kind: AttachmentKind::Ui,
+            name: "bench".into(),
+        };
+        for op in [
+            MetaOp::Genesis { format: 1, limits },
+            attach(me),
+            attach(other),
+        ] {
+            authority.append_meta(op)?;
+        }
+        let marks = authority.log().marks();
+        let mirror = |id| Node::mirror(id, authority.state().clone(), &marks, 1);
+        let (mut leader, mut follower) = (mirror(me), mirror(other));
+        let buffer = leader.new_buffer(BufferKind::File, "/bench")?;
+        let view = ViewId::Body(WindowId::new(me.prefix(2)));
+        leader.append_buffer(buffer, BufferOp::ViewAdd(view))?;
+        let shard = Shard::Buffer(buffer);
+        let (epoch, chain) = (Epoch::new(1), ChainHash::default());
+        let grant = MetaOp::LeaseGrant {
+            shard,
+            to: me,
+            epoch,
+            head: Seq::new(0),
+            chain,
+        };
+        for op in [MetaOp::ShardNew(shard), grant] {
+            let record = authority.append_meta(op)?;
+            leader.follow(Shard::Meta, &record.bytes)?;
+            follower.follow(Shard::Meta, &record.bytes)?;
+        }
+        let first = leader.log().after(shard, Seq::new(0));
+        let first: Vec<Bytes> = first.map(|record| record.bytes.clone()).collect();
+        for bytes in &first {
+            follower.follow(shard, bytes)?;
+        }
+        authority.accept(me, &[(shard, first)])?;
+        Ok(Self {
+            leader,
+            follower,
+            authority,
+            buffer,
+            view,
+        })
+    }
+
+    /// Appends a trace as a UI does; returns the bytes of the entries.
+    fn lead(&mut self, patches: &[Patch]) -> Result<Vec<Bytes>, BenchError> {
+        let mut entries = Vec::with_capacity(patches.len());
+        let mut typing = Typing {
+            at: u64::MAX,
+            group: GroupId::new(0),
+        };
+        for (index, patch) in patches.iter().enumerate() {
+            let op = typing.edit(&mut self.leader, self.view, patch);
+            let record = self.leader.append_buffer(self.buffer, op)?;
+            entries.push(record.bytes.clone());
+            if index % ACK_COUNT == 0 {
+                self.leader
+                    .compact(Shard::Buffer(self.buffer), record.entry.seq);
+            }
+        }
+        Ok(entries)
+    }
+
+    fn follow(&mut self, entries: &[Bytes]) -> Result<(), BenchError> {
+        let shard = Shard::Buffer(self.buffer);
+        for bytes in entries {
+            if let Some(record) = self.follower.follow(shard, bytes)? {
+                self.follower.compact(shard, record.entry.seq);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, appends: &[[(Shard, Vec<Bytes>); 1]]) -> Result<(), BenchError> {
+        for append in appends {
+            black_box(self.authority.accept(self.leader.attachment(), append)?);
+        }
+        Ok(())
+    }
+
+    /// Checks that all parties have the text, and that undo takes all of it back.
+    fn check(mut self, trace: &Trace) -> Result<(), BenchError> {
+        let shard = Shard::Buffer(self.buffer);
+        let hash = self.leader.state().shard_hash(shard);
+        for node in [&self.leader, &self.follower, &self.authority] {
+            let text = node
+                .state()
+                .buffer(self.buffer)
+                .map(|buffer| buffer.text().to_string());
+            let is_same = node.state().shard_hash(shard) == hash
+                && node.log().mark(shard) == self.leader.log().mark(shard);
+            if text.as_deref() != Some(&trace.end) || !is_same {
+                let party = node.attachment();
+                let words = format!("{}: attachment {party} has another text", trace.name);
+                return Err(BenchError::Wrong(words));
+            }
+        }
+        let group = |node: &Node, id| node.state().buffer(id).and_then(|it| it.undo_group());
+        while let Some(group) = group(&self.leader, self.buffer) {
+            self.leader
+                .append_buffer(self.buffer, BufferOp::Undo { group, view: None })?;
+        }
+        let text = self
+            .leader
+            .state()
+            .buffer(self.buffer)
+            .map(|buffer| buffer.text().len());
+        if text != Some(0) {
+            return Err(BenchError::Wrong(format!(
+                "{}: undo leaves a text",
+                trace.name
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Where the last edit ended, and its step of undo.
+struct Typing {
+    at: u64,
+    group: GroupId,
+}
+
+impl Typing {
+    /// Returns a change as a UI makes it: typing and erasing at the cursor go on with the group.
+    fn edit(&mut self, node: &mut Node, view: ViewId, patch: &Patch) -> BufferOp {
+        let Patch(at, removed, text) = patch;
+        let span = Span::new(*at, at + removed);
+        if span.q0 != self.at && span.q1 != self.at {
+            self.group = node.new_group();
+        }
+        let splice = Splice::new(span, text.as_str());
+        let end = at + splice.count();
+        // A step of undo ends with the line.
+        self.at = if text.ends_with('\n') { u64::MAX } else { end };
+        let dot = Some(Dot {
+            view,
+            at: Span::at(end),
+        });
+        BufferOp::Edit {
+            splices: vec![splice],
+            group: Some(self.group),
+            dot,
+        }
+    }
+}
+
+/// Replays a trace once through everything and adds the times.
+///
+/// # Errors
+/// A result is wrong.
+pub fn round(trace: &Trace, figures: &mut Figures) -> Result<(), BenchError> {
+    let count = trace.patches.len() as f64;
+    let (text, rope) = timed(|| {
+        let mut text = Rope::new();
+        trace
+            .patches
+            .iter()
+            .for_each(|patch| patch.apply(&mut text));
+        text
+    });
+    if text != trace.end.as_str() {
+        return Err(BenchError::Wrong(format!("{}: the bare rope", trace.name)));
+    }
+    figures.rope.push(rope / count);
+    let mut cast = Cast::new()?;
+    let (entries, leader) = timed(|| cast.lead(&trace.patches));
+    let entries = entries?;
+    figures.leader.push(leader / count);
+    let (followed, follower) = timed(|| cast.follow(&entries));
+    followed?;
+    figures.follower.push(follower / count);
+    let shard = Shard::Buffer(cast.buffer);
+    let in_appends_of = |size| -> Vec<_> {
+        let pieces = entries.chunks(size);
+        pieces.map(|piece| [(shard, piece.to_vec())]).collect()
+    };
+    let (mut fresh, appends) = (cast.clone(), in_appends_of(BATCH_COUNT));
+    let (accepted, batch) = timed(|| fresh.accept(&appends));
+    accepted?;
+    drop(fresh);
+    figures.batch.push(batch / count);
+    let appends = in_appends_of(1);
+    let (accepted, single) = timed(|| cast.accept(&appends));
+    accepted?;
+    figures.single.push(single / count);
+    cast.check(trace)
+}
+
+/// Measures all traces.
+///
+/// # Errors
+/// A result is wrong, or a trace is not there.
+pub fn run(rounds: usize) -> Result<Table, BenchError> {
+    let title = format!("edit: ns per edit, medians of {rounds} rounds, beside bare ropey");
+    let columns = [
+        "trace",
+        "edits",
+        "ropey",
+        "leader",
+        "",
+        "follower",
+        "",
+        "accept 1",
+        "",
+        "accept 64",
+        "",
+    ];
+    let mut table = Table::new(title, &columns);
+    for name in trace::NAMES {
+        let trace = Trace::read(name)?;
+        let mut figures = Figures::default();
+        for _ in 0..rounds {
+            round(&trace, &mut figures)?;
+        }
+        let rope = figures.rope.median();
+        let mut row = vec![trace.name, trace.patches.len().to_string(), figure(rope)];
+        let Figures {
+            leader,
+            follower,
+            single,
+            batch,
+            ..
+        } = &figures;
+        for samples in [leader, follower, single, batch] {
+            row.push(figure(samples.median()));
+            row.push(ratio(samples.median(), rope));
+        }
+        table.row(row);
+    }
+    table
+        .remark("goal: leader at most 4x; text, state hash, chain and undo are checked each round");
+    Ok(table)
+}

@@ -1,0 +1,20 @@
+//! `cargo xtask bench [NAME...]`: measures, and prints the table.
+
+use std::io::{Write, stderr, stdout};
+use std::process::ExitCode;
+
+use apex_tests::bench;
+
+fn main() -> ExitCode {
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    if names.is_empty() {
+        names = bench::NAMES.map(String::from).to_vec();
+    }
+    for name in names {
+        if let Err(error) = bench::run(&name, &mut stdout()) {
+            writeln!(stderr(), "bench {name}: {error}").ok();
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
