@@ -47,6 +47,12 @@ pub(super) enum Held {
     },
 }
 
+impl Held {
+    fn is_typed_in(&self, in_view: ViewId) -> bool {
+        matches!(self, Self::Typed { view, .. } if *view == in_view)
+    }
+}
+
 impl App {
     /// Returns whether a view's text may be edited now. If not, says why; where the user leads the
     /// session, asks for the text and keeps `held` until it comes.
@@ -95,10 +101,10 @@ impl App {
             self.client.hello(),
             ClientMessage::Hello(hello) if hello.takeover == Takeover::Watch
         );
-        !is_watcher
-            && matches!(view, ViewId::Body(_))
-            && !self.client.is_leading()
-            && !self.leads_text(view)
+        let is_foreign = !self.client.is_leading() && !self.leads_text(view);
+        // What is typed next stands behind what is under way.
+        let is_behind = || self.held.iter().any(|(_, held)| held.is_typed_in(view));
+        !is_watcher && matches!(view, ViewId::Body(_)) && (is_foreign || is_behind())
     }
 
     /// Types into a text that another UI leads: nobody who types looks first whether somebody has
@@ -139,44 +145,56 @@ impl App {
         self.propose_typed();
     }
 
-    /// Proposes what was typed next. One at a time: each stands where the one before ended.
+    /// Proposes what was typed next, or types it where this UI has the lead by now. One at a time:
+    /// each stands where the one before ended.
     fn propose_typed(&mut self) {
+        let is_typed = |held: &Held| matches!(held, Held::Typed { .. });
         let is_sent = |held: &Held| matches!(held, Held::Typed { sent: Some(_), .. });
-        if self.client.is_leading() || self.held.iter().any(|(_, held)| is_sent(held)) {
+        if self.held.iter().any(|(_, held)| is_sent(held)) {
             return;
         }
-        let next = self
-            .held
-            .iter()
-            .enumerate()
-            .find_map(|(index, (buffer, held))| match held {
-                Held::Typed { view, text, .. } => Some((index, *buffer, *view, text.clone())),
-                _ => None,
-            });
-        let Some((index, buffer, view, text)) = next else {
-            return;
-        };
-        let Some(base) = self
-            .node()
-            .state()
-            .buffer(buffer)
-            .map(|found| found.version())
-        else {
-            return;
-        };
-        let splices = vec![Splice::new(self.dot(view), text.as_str())];
-        let change = Change::Edit {
-            buffer,
-            base,
-            splices,
-        };
-        if let Some((id, message)) = self.client.propose(vec![change]) {
-            self.outbox.push(message);
-            self.held[index].1 = Held::Typed {
-                view,
-                text,
-                sent: Some(id),
+        while let Some(index) = self.held.iter().position(|(_, held)| is_typed(held)) {
+            let (buffer, held) = self.held[index].clone();
+            let Held::Typed { view, text, .. } = held else {
+                return;
             };
+            let Some(base) = self
+                .node()
+                .state()
+                .buffer(buffer)
+                .map(|found| found.version())
+            else {
+                return;
+            };
+            let dot = self.dot(view);
+            if self.leads_text(view) {
+                self.held.remove(index);
+                self.set_dot(view, dot);
+                self.type_here(view, &text);
+                continue;
+            }
+            let splices = vec![Splice::new(dot, text.as_str())];
+            let change = Change::Edit {
+                buffer,
+                base,
+                splices,
+            };
+            if let Some((id, message)) = self.client.propose(vec![change]) {
+                self.outbox.push(message);
+                self.held[index].1 = Held::Typed {
+                    view,
+                    text,
+                    sent: Some(id),
+                };
+            }
+            return;
+        }
+    }
+
+    fn type_here(&mut self, view: ViewId, text: &str) {
+        let group = self.node_mut().new_group();
+        if let Err(error) = self.node_mut().type_text(view, text, group) {
+            self.complain(&error);
         }
     }
 
@@ -192,7 +210,14 @@ impl App {
             return false;
         };
         match outcome {
-            Ok(_) => self.propose_typed(),
+            Ok(_) => {
+                // Decided here, its entry came from nobody else.
+                if self.leads_text(view) {
+                    let end = self.dot(view).q0 + text.chars().count() as u64;
+                    self.set_dot(view, Span::at(end));
+                }
+                self.propose_typed();
+            }
             // The leader changes; the next word of the daemon is the time to ask again.
             Err(Refusal::Retry(_)) => {
                 self.held.insert(
@@ -363,20 +388,24 @@ impl App {
 
     fn leadership_changed(&mut self) {
         let node = self.client.node();
+        let held = &self.held;
         self.local.retain(|view, _| {
+            if held.iter().any(|(_, held)| held.is_typed_in(*view)) {
+                return true;
+            }
             let buffer = node.and_then(|node| Some((node, node.state().buffer_of(*view)?)));
             buffer.is_some_and(|(node, buffer)| !node.leads(Shard::Buffer(buffer)))
         });
         let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
             .into_iter()
             .partition(|(buffer, held)| {
-                let is_sent = matches!(held, Held::Typed { sent: Some(_), .. });
-                !is_sent && self.node().leads(Shard::Buffer(*buffer))
+                !matches!(held, Held::Typed { .. }) && self.node().leads(Shard::Buffer(*buffer))
             });
         self.held = waiting;
         for (_, held) in ready {
             self.replay(held);
         }
+        self.propose_typed();
     }
 
     fn replay(&mut self, held: Held) {
@@ -388,12 +417,7 @@ impl App {
             Held::Paste(view) => self.paste(view),
             Held::Undo(view, is_undo) => self.undo(view, is_undo),
             Held::Command { view, command } => self.run_command(view, &command, None),
-            Held::Typed { view, text, .. } => {
-                let group = self.node_mut().new_group();
-                if let Err(error) = self.node_mut().type_text(view, &text, group) {
-                    self.complain(&error);
-                }
-            }
+            Held::Typed { view, text, .. } => self.type_here(view, &text),
         }
     }
 
