@@ -2,6 +2,7 @@
 //! files. Nothing is a stand-in, and nothing waits for time.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test that cannot go on fails where it stands"
 )]
 

@@ -239,7 +239,7 @@ fn check_kept(peer: &Peer, path: &Path, before: &[u8]) {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != "a.txt" && name != "filler")
         .collect();
-    assert_eq!(names, [String::new(); 0], "nothing half-written is left");
+    assert_eq!(names, Vec::<String>::new(), "nothing half-written is left");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn append(leader: &mut Peer, shard: Shard, change: impl FnOnce(&mut Entry)) -> E
         }),
     };
     change(&mut entry);
-    let bytes = Bytes(encode_entry(&entry).into());
+    let bytes = Bytes(encode_entry(&entry));
     let message = ClientMessage::Append(vec![(shard, vec![bytes])]);
     leader.raw().say(&message);
     loop {

@@ -35,6 +35,8 @@ pub struct Passed {
     is_held: [bool; 2],
 }
 
+/// Bytes under way, and whether no more come.
+type Queue = Arc<(Mutex<(VecDeque<u8>, bool)>, Condvar)>;
 type Shared = Arc<(Mutex<Passed>, Condvar)>;
 
 /// The proxy; programs whose `APEX_RUNTIME_DIR` is [`Self::runtime`] speak through it.
@@ -106,7 +108,7 @@ impl Proxy {
 /// Lets one direction of a connection pass: a thread reads, another one writes, so that what is
 /// held back is known.
 fn pass(way: Way, (mut from, mut to): (UnixStream, UnixStream), shared: &Shared) {
-    let queue: Arc<(Mutex<(VecDeque<u8>, bool)>, Condvar)> = Arc::default();
+    let queue = Queue::default();
     let (reading, shared) = (queue.clone(), shared.clone());
     let of_reader = shared.clone();
     std::thread::spawn(move || {
