@@ -100,6 +100,17 @@ struct Typing {
     at: u64,
 }
 
+/// What a quick key left for after its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// Nothing.
+    Nothing,
+    /// Tags and layout are to follow.
+    Settling,
+    /// They have followed and are to be shown.
+    Showing,
+}
+
 /// The model.
 #[derive(Debug)]
 pub struct App {
@@ -144,9 +155,7 @@ pub struct App {
     followed: BTreeMap<WindowId, u64>,
     files: Vec<FileArgument>,
     last_frame: Option<view::Frame>,
-    /// Whether quick keys left something for later.
-    is_unsettled: bool,
-    is_stale: bool,
+    behind: Behind,
     is_welcome: bool,
     is_lost: bool,
     effects: Vec<Effect>,
@@ -185,8 +194,7 @@ impl App {
             followed: BTreeMap::new(),
             files,
             last_frame: None,
-            is_unsettled: false,
-            is_stale: false,
+            behind: Behind::Nothing,
             is_welcome: false,
             is_lost: false,
             effects: Vec::new(),
@@ -214,7 +222,7 @@ impl App {
             Event::Probed { probe, found } => self.probed(probe, &found),
         }
         if is_quick {
-            self.is_unsettled = true;
+            self.behind = Behind::Settling;
         } else {
             self.settle();
         }
@@ -233,7 +241,7 @@ impl App {
 
     /// Does what quick keys left for later.
     fn finish(&mut self) {
-        if !std::mem::take(&mut self.is_unsettled) {
+        if self.behind != Behind::Settling {
             return;
         }
         let tag_seq = |app: &Self| {
@@ -243,12 +251,21 @@ impl App {
         };
         let (before, screen) = (tag_seq(self), self.screen.clone());
         self.settle();
-        self.is_stale |= tag_seq(self) != before || self.screen != screen;
+        let is_seen = tag_seq(self) != before || self.screen != screen;
+        self.behind = if is_seen {
+            Behind::Showing
+        } else {
+            Behind::Nothing
+        };
     }
 
     /// Returns whether there is more to see than the last frame showed.
     pub const fn take_stale(&mut self) -> bool {
-        std::mem::replace(&mut self.is_stale, false)
+        let is_stale = matches!(self.behind, Behind::Showing);
+        if is_stale {
+            self.behind = Behind::Nothing;
+        }
+        is_stale
     }
 
     fn input(&mut self, input: Input) {

@@ -15,9 +15,10 @@ use crate::view::grid::{Cell, Content, Grid};
 /// Alternate screen; buttons, motion while a button is down, SGR coordinates; bracketed paste;
 /// a bar for a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[6 q\x1b[2J";
-/// All of it back, the cursor shown.
-const LEAVE: &[u8] =
-    b"\x1b[0m\x1b[?2004l\x1b[?1006l\x1b[?1002l\x1b[?1000l\x1b[0 q\x1b[?25h\x1b[?1049l";
+/// All of it back, the cursor shown. The screen is cleared first, because tmux, resized since,
+/// would push full rows of it into the scrollback.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[2J\x1b[?2004l\x1b[?1006l\x1b[?1002l\x1b[?1000l\x1b[0 q\x1b[?25h\
+    \x1b[?1049l";
 /// From this length on a frame is wrapped so that the terminal shows it at once.
 const SYNCHRONIZED_LEN_MIN: usize = 512;
 /// Unchanged cells that are written again rather than jumped over.

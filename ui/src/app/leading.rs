@@ -1,6 +1,6 @@
 //! Leading and watching: what the daemon says, whose text a key goes to, and taking over.
 
-use apex_core::buffer::View;
+use apex_core::buffer::{Buffer, View};
 use apex_core::edit::{self, Bias, Splice};
 use apex_core::entry::{BufferOp, MetaOp, Op};
 use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard, ViewId};
@@ -158,12 +158,7 @@ impl App {
             let Held::Typed { view, text, .. } = held else {
                 return;
             };
-            let Some(base) = self
-                .node()
-                .state()
-                .buffer(buffer)
-                .map(|found| found.version())
-            else {
+            let Some(base) = self.node().state().buffer(buffer).map(Buffer::version) else {
                 return;
             };
             let dot = self.dot(view);
@@ -387,6 +382,17 @@ impl App {
     }
 
     fn leadership_changed(&mut self) {
+        if self.note.text.starts_with("asking ") {
+            // It told of the transfer, which has come.
+            self.note = Status::default();
+        }
+        // Who is displaced goes on where he was, not where the new leader clicks.
+        if let Some(view) = self.focus
+            && self.is_displaced(view)
+            && let Some((_, _, old)) = self.text(view)
+        {
+            self.local.entry(view).or_insert(old);
+        }
         let node = self.client.node();
         let held = &self.held;
         self.local.retain(|view, _| {
