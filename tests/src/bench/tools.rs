@@ -133,7 +133,7 @@ impl Stage {
     }
 
     /// Asks the tool what it has counted, once it was told everything up to now.
-    fn report(&mut self) -> Result<BTreeMap<String, u64>, BenchError> {
+    fn report(&mut self) -> Result<Counts, BenchError> {
         self.peer.records.clear();
         let buffer = self.peer.state().buffer(self.buffer);
         let version = buffer
@@ -200,7 +200,11 @@ impl Stage {
             (version >= end).then_some(())
         });
         let ns = start.elapsed().as_secs_f64() * 1e9;
-        let after = self.report()?;
+        // It hears of the last outcomes a little after they landed.
+        let mut after = self.report()?;
+        while change(&before, &after, "accepted") + change(&before, &after, "refused") < count {
+            after = self.report()?;
+        }
         expect(&before, &after, "proposed", count)?;
         expect(&before, &after, "accepted", count)?;
         self.set("tool.sink.propose", "0")?;
@@ -213,14 +217,16 @@ fn node_of(peer: &mut Peer) -> Result<&mut Node, BenchError> {
     node.ok_or_else(|| BenchError::Wrong("the party has no state".into()))
 }
 
-fn expect(
-    before: &BTreeMap<String, u64>,
-    after: &BTreeMap<String, u64>,
-    key: &str,
-    count: u64,
-) -> Result<(), BenchError> {
-    let of = |counts: &BTreeMap<String, u64>| counts.get(key).copied().unwrap_or(0);
-    let found = of(after) - of(before);
+type Counts = BTreeMap<String, u64>;
+
+/// Returns by how much a count has grown.
+fn change(before: &Counts, after: &Counts, key: &str) -> u64 {
+    let of = |counts: &Counts| counts.get(key).copied().unwrap_or(0);
+    of(after) - of(before)
+}
+
+fn expect(before: &Counts, after: &Counts, key: &str, count: u64) -> Result<(), BenchError> {
+    let found = change(before, after, key);
     if found == count {
         return Ok(());
     }
