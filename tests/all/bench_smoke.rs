@@ -1,8 +1,4 @@
 //! The benches, run as small as they go: what they compute is right. Never a time.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on fails where it stands"
-)]
 
 use apex_tests::bench::keys::{self, Program};
 use apex_tests::bench::stats::Samples;

@@ -139,12 +139,13 @@ impl Bench {
 
     /// Plays the session for one message of a tool.
     async fn step(&mut self) {
-        match self.inputs.recv().await.expect("the tool host lives") {
-            SessionInput::Message {
-                connection,
-                message,
-            } => self.hear(connection, message),
-            _ => {}
+        let input = self.inputs.recv().await.expect("the tool host lives");
+        if let SessionInput::Message {
+            connection,
+            message,
+        } = input
+        {
+            self.hear(connection, message);
         }
     }
 

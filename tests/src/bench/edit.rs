@@ -8,6 +8,7 @@
 
 use std::hint::black_box;
 
+use apex_core::buffer::Buffer;
 use apex_core::edit::Splice;
 use apex_core::entry::{ApplyLimits, AttachmentKind, BufferKind, BufferOp, ChainHash, Dot, MetaOp};
 use apex_core::ids::{AttachmentId, BufferId, Epoch, GroupId, Seq, Shard, ViewId, WindowId};
@@ -37,7 +38,7 @@ pub struct Figures {
     pub follower: Samples,
     /// The authority, one entry an append.
     pub single: Samples,
-    /// The authority, [`BATCH_COUNT`] entries an append.
+    /// The authority, `BATCH_COUNT` entries an append.
     pub batch: Samples,
 }
 
@@ -156,7 +157,7 @@ impl Cast {
                 return Err(BenchError::Wrong(words));
             }
         }
-        let group = |node: &Node, id| node.state().buffer(id).and_then(|it| it.undo_group());
+        let group = |node: &Node, id| node.state().buffer(id).and_then(Buffer::undo_group);
         while let Some(group) = group(&self.leader, self.buffer) {
             self.leader
                 .append_buffer(self.buffer, BufferOp::Undo { group, view: None })?;
