@@ -81,7 +81,8 @@ fn a_second_screen_takes_over_while_the_first_is_typing_and_every_key_is_in_the_
                     typed.push('\n');
                 }
                 words_after += u32::from(is_taken_over.load(Ordering::SeqCst));
-                if words_after > 50 {
+                // Its last word has shown, and no line end is behind it: the screen is final.
+                if words_after > 50 && !typed.ends_with('\n') {
                     break;
                 }
             }
