@@ -11,7 +11,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::text::{Span, Text};
+use crate::text::{self, Span, Text};
 
 /// One replacement of a span by a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Splice {
     /// Returns how many code points it brings.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.text.chars().count() as u64
+        text::count(&self.text)
     }
 }
 
