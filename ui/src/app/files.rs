@@ -3,11 +3,11 @@
 use apex_core::address;
 use apex_core::buffer::Buffer;
 use apex_core::entry::{BufferKind, SaveCause};
-use apex_core::ids::{BufferId, RequestId, Shard, ViewId};
+use apex_core::ids::{BufferId, RequestId, Shard, ViewId, WindowId};
 use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
 use apex_core::node::decide::FollowUp;
 use apex_core::node::windows::Placement;
-use apex_core::proposal::Change;
+use apex_core::proposal::{Change, Proposal};
 use apex_core::text::Span;
 
 use super::App;
@@ -33,12 +33,14 @@ pub(super) enum Pending {
     Run(String),
 }
 
-/// A buffer to show as soon as it is there and led by this UI.
+/// A buffer to show as soon as it is there, and where to go in it as soon as it was read.
 #[derive(Clone, Debug)]
 pub(super) struct Show {
     buffer: BufferId,
     address: String,
     placement: Option<Placement>,
+    /// The window that shows what was read so far; the address waits for the rest.
+    window: Option<WindowId>,
 }
 
 impl App {
@@ -336,6 +338,7 @@ impl App {
                     buffer,
                     address,
                     placement,
+                    window: None,
                 });
             }
             (_, Ok(_)) => {}
@@ -385,22 +388,21 @@ impl App {
     /// Shows the buffers that were opened, as far as they are there.
     pub(super) fn show_opened(&mut self) {
         for show in std::mem::take(&mut self.shows) {
-            let state = self.node().state();
-            let is_here = state.buffer(show.buffer).is_some();
-            let has_window = self.node().window_of_buffer(show.buffer).is_some();
-            let is_led = self.node().leads(Shard::Buffer(show.buffer));
-            if !is_here || !is_led && !has_window {
-                self.shows.push(show);
-            } else if self.client.is_leading() {
-                self.show(&show);
-            } else {
-                let words = "the session was taken over before the file was there; it is open";
-                self.say(words);
+            let is_here = self.node().state().buffer(show.buffer).is_some();
+            match show.window {
+                Some(window) => self.go_when_read(show, window),
+                None if !is_here => self.shows.push(show),
+                None if self.client.is_leading() => self.show(show),
+                None => {
+                    let words = "the session was taken over before the file was there; it is open";
+                    self.say(words);
+                }
             }
         }
     }
 
-    fn show(&mut self, show: &Show) {
+    /// Shows a buffer. One that the daemon still reads is shown as far as it is there.
+    fn show(&mut self, show: Show) {
         let known = self.node().window_of_buffer(show.buffer);
         let window = match known {
             Some(window) => Ok(window),
@@ -411,14 +413,47 @@ impl App {
         };
         match window {
             Ok(window) => {
-                let view = ViewId::Body(window);
-                self.set_focus(view);
+                self.set_focus(ViewId::Body(window));
                 self.uncover(window);
-                if !show.address.is_empty() {
-                    self.go_to(view, &show.address);
-                }
+                self.go_when_read(show, window);
             }
             Err(error) => self.complain(&error),
+        }
+    }
+
+    /// Goes to the address of a file, or waits for the lease that comes when it was read.
+    fn go_when_read(&mut self, show: Show, window: WindowId) {
+        let view = ViewId::Body(window);
+        if show.address.is_empty() || self.node().state().window(window).is_none() {
+            return;
+        }
+        if !self.leads_text(view) {
+            let window = Some(window);
+            return self.shows.push(Show { window, ..show });
+        }
+        // Whoever went on to another window meanwhile keeps the keyboard there.
+        let elsewhere = self.focus.filter(|focus| *focus != view);
+        self.go_to(view, &show.address);
+        if let Some(elsewhere) = elsewhere {
+            self.set_focus(elsewhere);
+        }
+    }
+
+    /// Gives the keyboard to what an accepted proposal has shown, and shows where its selection is.
+    pub(super) fn shown_by_proposal(&mut self, proposal: &Proposal) {
+        for change in &proposal.changes {
+            let Change::Show { buffer, .. } = change else {
+                continue;
+            };
+            let is_leading = self.client.is_leading();
+            let Some(window) = self.node().window_of_buffer(*buffer).filter(|_| is_leading) else {
+                continue;
+            };
+            let view = ViewId::Body(window);
+            self.set_focus(view);
+            self.selected = Some(view);
+            self.uncover(window);
+            self.reveal(view, self.dot(view).q0, Reveal::Quarter);
         }
     }
 

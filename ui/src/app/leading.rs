@@ -7,7 +7,7 @@ use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard, ViewId};
 use apex_core::log::Record;
 use apex_core::message::{ClientMessage, ServerMessage, Takeover};
 use apex_core::node::client::{Client, ClientEvent};
-use apex_core::proposal::{Change, Outcome, Refusal};
+use apex_core::proposal::{Change, Outcome, Proposal, Refusal};
 use apex_core::text::Span;
 
 use super::motion::Reveal;
@@ -80,7 +80,11 @@ impl App {
             });
         }
         let leader = self.leader_of(Shard::Buffer(buffer));
-        self.say(format!("asking {} for this text", self.name_of(leader)));
+        if leader == SERVER {
+            self.say("this file is being read; what you do to it waits for its end");
+        } else {
+            self.say(format!("asking {} for this text", self.name_of(leader)));
+        }
         false
     }
 
@@ -325,10 +329,12 @@ impl App {
             .and_then(|view| self.node().state().buffer_of(view));
         let leader = focused.map_or(SERVER, |buffer| self.leader_of(Shard::Buffer(buffer)));
         if focused.is_some() && leader != self.node().attachment() {
-            let text = format!(
-                "this text is led by {}; a key asks for it",
-                self.name_of(leader)
-            );
+            let text = if leader == SERVER {
+                "this file is being read; what you type waits for its end".into()
+            } else {
+                let leader = self.name_of(leader);
+                format!("this text is led by {leader}; a key asks for it")
+            };
             return Status {
                 text,
                 is_alarm: false,
@@ -347,7 +353,14 @@ impl App {
 
     /// Takes a message of the daemon.
     pub(super) fn receive(&mut self, message: ServerMessage) {
+        let proposal = match &message {
+            ServerMessage::Propose(proposal) => Some(proposal.clone()),
+            _ => None,
+        };
         let events = self.client.receive(message, &mut self.outbox);
+        if let Some(proposal) = proposal.filter(|proposal| self.has_accepted(proposal)) {
+            self.shown_by_proposal(&proposal);
+        }
         if self.client.node().is_some() {
             self.propose_typed();
         }
@@ -369,6 +382,18 @@ impl App {
                 ClientEvent::Error(error) => self.complain(&error),
             }
         }
+    }
+
+    /// Returns whether this UI has just accepted a proposal.
+    fn has_accepted(&self, proposal: &Proposal) -> bool {
+        let is_it = |message: &ClientMessage| {
+            matches!(
+                message,
+                ClientMessage::Decided { author, id, outcome: Ok(_) }
+                    if *author == proposal.author && *id == proposal.id
+            )
+        };
+        self.outbox.iter().any(is_it)
     }
 
     fn welcome(&mut self) {
@@ -393,6 +418,7 @@ impl App {
         {
             self.local.entry(view).or_insert(old);
         }
+        self.keep_places();
         let node = self.client.node();
         let held = &self.held;
         self.local.retain(|view, _| {
@@ -412,6 +438,31 @@ impl App {
             self.replay(held);
         }
         self.propose_typed();
+    }
+
+    /// Where the user looked while a file was read is where its window goes on: the view that came
+    /// with the lease is a fresh one.
+    fn keep_places(&mut self) {
+        let is_fresh = |view: ViewId| {
+            let buffer = self.node().state().buffer_of(view)?;
+            let buffer = self.node().state().buffer(buffer)?;
+            buffer.view(view).filter(|fresh| *fresh == View::default())
+        };
+        let own: Vec<(ViewId, View)> = self
+            .local
+            .iter()
+            .filter(|(view, _)| self.leads_text(**view) && is_fresh(**view).is_some())
+            .map(|(view, local)| (*view, *local))
+            .collect();
+        for (view, local) in own {
+            let node = self.node_mut();
+            let kept = node
+                .select(view, local.dot)
+                .and_then(|()| node.set_origin(view, local.origin));
+            if let Err(error) = kept {
+                self.complain(&error);
+            }
+        }
     }
 
     fn replay(&mut self, held: Held) {

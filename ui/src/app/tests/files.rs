@@ -150,3 +150,75 @@ fn files_of_the_command_line_are_shown_at_their_address() {
     let view = world.uis[0].app.focus.unwrap();
     assert_eq!(world.shown(0, view), "one\n«two\n»");
 }
+
+/// A file of ten lines, of which the first five are there when it is opened.
+fn half_read() -> (World, WindowId) {
+    let mut world = World::new(80, 40);
+    let text: String = (0..10).map(|line| format!("line {line}\n")).collect();
+    world.disk.insert("/t/big".into(), text);
+    let window = world.open("/t/f", "big:8|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    (world, window)
+}
+
+#[test]
+fn a_file_is_shown_while_it_is_read_and_its_address_when_it_was() {
+    let (mut world, _) = half_read();
+    let view = world.uis[0].app.focus.unwrap();
+    assert!(world.shown(0, view).ends_with("line 4\n"), "the first half");
+    assert!(world.shown(0, view).starts_with('|'));
+    assert_eq!(
+        world.status(0),
+        "this file is being read; what you type waits for its end"
+    );
+    world.read_on();
+    assert!(world.shown(0, view).contains("line 6\n«line 7\n»line 8"));
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    world.check_hashes();
+}
+
+#[test]
+fn a_file_that_was_read_leaves_the_keyboard_where_the_user_went_meanwhile() {
+    let (mut world, window) = half_read();
+    let big = world.uis[0].app.focus.unwrap();
+    world.act(0, "b1 big:8");
+    world.read_on();
+    assert!(world.shown(0, big).contains("«line 7\n»"));
+    assert_eq!(world.uis[0].app.focus, Some(ViewId::Body(window)));
+    world.act(0, "type x");
+    assert_eq!(world.shown(0, ViewId::Body(window)), "x|big:8");
+    world.check_hashes();
+}
+
+#[test]
+fn where_the_user_looks_and_types_in_a_file_that_is_read_stays() {
+    let mut world = World::new(80, 40);
+    world.disk.insert("/t/big".into(), "one\ntwo\nthree\nfour\n".into());
+    world.open("/t/f", "big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    let view = world.uis[0].app.focus.unwrap();
+    world.act(0, "key Down\ntype x");
+    assert_eq!(world.shown(0, view), "one\n|two\nt");
+    world.read_on();
+    assert_eq!(world.shown(0, view), "one\nx|two\nthree\nfour\n");
+    world.check_hashes();
+}
+
+#[test]
+fn what_a_command_shows_gets_the_keyboard_and_is_in_sight() {
+    let mut world = World::new(80, 24);
+    let text: String = (0..100).map(|line| format!("line {line}\n")).collect();
+    let shown = world.open("/t/long", &text);
+    world.open("/t/f", "here|");
+    let view = ViewId::Body(shown);
+    let (buffer, ..) = world.uis[0].app.text(view).unwrap();
+    let address = "51".into();
+    world.propose(vec![Change::Show { buffer, address }]);
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    assert!(world.uis[0].app.grid().to_text().contains("line 50"));
+    world.act(0, "type x");
+    assert!(world.shown(0, view).contains("line 49\nx|line 51"));
+    world.check_hashes();
+}
