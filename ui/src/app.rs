@@ -39,7 +39,13 @@ mod motion;
 
 mod mouse;
 
+mod notices;
+
+mod open;
+
 mod windows;
+
+pub use open::fresh_window;
 
 use files::Pending;
 use leading::Held;
@@ -89,6 +95,15 @@ pub struct FileArgument {
     pub path: String,
     /// `12`, `#34`, `3:5` or nothing.
     pub address: String,
+}
+
+/// What a UI opens as soon as it leads the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// What the user named on the command line.
+    pub files: Vec<FileArgument>,
+    /// Where he is, absolute: what a session shows that nobody has used.
+    pub directory: Option<String>,
 }
 
 /// Typing that is still one step of undo.
@@ -150,10 +165,12 @@ pub struct App {
     probes: BTreeMap<u64, look::Probe>,
     next_probe: u64,
     /// Addresses to show as soon as enough of the text is there.
-    shows: Vec<files::Show>,
+    shows: Vec<open::Show>,
     /// The version of each scratch window that was last scrolled for.
     followed: BTreeMap<WindowId, u64>,
-    files: Vec<FileArgument>,
+    opening: Opening,
+    /// What was told: what `Notices` lists.
+    notices: notices::Notices,
     last_frame: Option<view::Frame>,
     behind: Behind,
     is_welcome: bool,
@@ -166,7 +183,7 @@ pub struct App {
 impl App {
     /// Returns the model of a UI that says `hello` and opens files.
     #[must_use]
-    pub fn new(hello: Hello, files: Vec<FileArgument>, size: Size) -> Self {
+    pub fn new(hello: Hello, opening: Opening, size: Size) -> Self {
         Self {
             client: Client::new(hello),
             now: Millis::new(0),
@@ -192,7 +209,8 @@ impl App {
             next_probe: 1,
             shows: Vec::new(),
             followed: BTreeMap::new(),
-            files,
+            opening,
+            notices: notices::Notices::default(),
             last_frame: None,
             behind: Behind::Nothing,
             is_welcome: false,

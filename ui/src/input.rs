@@ -190,6 +190,11 @@ pub const BINDINGS: &[Binding] = &[
         "take the session over from another UI",
     ),
     key(
+        KeyCode::F(3),
+        Action::Command("Notices"),
+        "Notices: list what tools and apexd said",
+    ),
+    key(
         KeyCode::F(5),
         Action::Execute,
         "execute the selection, or the word at the cursor (B2)",

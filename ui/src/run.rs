@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::app::{App, Effect, Event, FileArgument};
+use crate::app::{App, Effect, Event, Opening};
 use crate::input::decode::Decoder;
 use crate::input::{Input, Translator};
 use crate::link::{Link, LinkError};
@@ -69,13 +69,13 @@ impl From<io::Error> for UiError {
 ///
 /// # Errors
 /// [`UiError`]: why it ended otherwise.
-pub async fn run_ui(link: Link, hello: Hello, files: Vec<FileArgument>) -> Result<String, UiError> {
+pub async fn run_ui(link: Link, hello: Hello, opening: Opening) -> Result<String, UiError> {
     let stdin = rustix::stdio::stdin();
     if !rustix::termios::isatty(stdin) || !rustix::termios::isatty(rustix::stdio::stdout()) {
         return Err(UiError::NotATerminal);
     }
     let mut terminal = Terminal::enter(depth())?;
-    let app = App::new(hello, files, Terminal::size()?);
+    let app = App::new(hello, opening, Terminal::size()?);
     let mut screen = Running {
         app,
         link,

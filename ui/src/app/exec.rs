@@ -40,6 +40,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("Look", App::look_command),
     ("New", App::new_windows),
     ("Newcol", |app, _| app.newcol()),
+    ("Notices", |app, _| app.list_notices()),
     ("Paste", |app, order| app.on_text(order, App::paste)),
     ("Put", |app, order| {
         app.put(order.view, &order.argument, false);

@@ -7,12 +7,13 @@ use apex_core::ids::{BufferId, RequestId, Shard, ViewId, WindowId};
 use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
 use apex_core::node::decide::FollowUp;
 use apex_core::node::windows::Placement;
-use apex_core::proposal::{Change, Proposal};
+use apex_core::proposal::Change;
 use apex_core::text::Span;
 
 use super::App;
 use super::leading::Held;
 use super::motion::Reveal;
+use super::open::Show;
 use crate::view::is_dirty;
 
 /// A request that the daemon has not answered.
@@ -29,18 +30,10 @@ pub(super) enum Pending {
         /// Whose directory errors go to.
         directory: String,
     },
+    /// The user's directory is opened, to stand where this window is.
+    Home(WindowId),
     /// A command is run or killed; errors go to this directory.
     Run(String),
-}
-
-/// A buffer to show as soon as it is there, and where to go in it as soon as it was read.
-#[derive(Clone, Debug)]
-pub(super) struct Show {
-    buffer: BufferId,
-    address: String,
-    placement: Option<Placement>,
-    /// The window that shows what was read so far; the address waits for the rest.
-    window: Option<WindowId>,
 }
 
 impl App {
@@ -212,40 +205,6 @@ impl App {
         self.pending.insert(request, Pending::File(buffer));
     }
 
-    /// Opens a file or directory, and shows it.
-    pub(super) fn open(
-        &mut self,
-        directory: &str,
-        path: &str,
-        address: &str,
-        placement: Option<Placement>,
-    ) {
-        let request = self.send(|request| ClientMessage::FileOpen {
-            request,
-            directory: directory.into(),
-            path: path.into(),
-        });
-        let (address, directory) = (address.into(), directory.into());
-        self.pending.insert(
-            request,
-            Pending::Open {
-                address,
-                placement,
-                directory,
-            },
-        );
-    }
-
-    /// Opens what the command line named, as soon as there is a session to show it in.
-    pub(super) fn open_arguments(&mut self) {
-        if self.files.is_empty() || !self.client.is_leading() {
-            return;
-        }
-        for file in std::mem::take(&mut self.files) {
-            self.open("/", &file.path, &file.address, None);
-        }
-    }
-
     /// Runs a command outside the editor.
     pub(super) fn run_outside(&mut self, view: ViewId, command: &str, chord: Option<&str>) {
         if !self.may_arrange() {
@@ -334,12 +293,12 @@ impl App {
                 if is_new {
                     self.say("a new file");
                 }
-                self.shows.push(Show {
-                    buffer,
-                    address,
-                    placement,
-                    window: None,
-                });
+                self.shows.push(Show::new(buffer, address, placement));
+            }
+            // The session begins where the daemon laid it out.
+            (Pending::Home(_), Err(error)) => self.complain(&error.message),
+            (Pending::Home(first), Ok(Answer::Opened { buffer, .. })) => {
+                self.shows.push(Show::home(buffer, first));
             }
             (_, Ok(_)) => {}
             (Pending::File(buffer), Err(error)) => {
@@ -382,78 +341,6 @@ impl App {
             }
             FollowUp::Open { path, address } => self.open("/", &path, &address, None),
             FollowUp::Look { window, text } => self.look_text(ViewId::Body(window), &text),
-        }
-    }
-
-    /// Shows the buffers that were opened, as far as they are there.
-    pub(super) fn show_opened(&mut self) {
-        for show in std::mem::take(&mut self.shows) {
-            let is_here = self.node().state().buffer(show.buffer).is_some();
-            match show.window {
-                Some(window) => self.go_when_read(show, window),
-                None if !is_here => self.shows.push(show),
-                None if self.client.is_leading() => self.show(show),
-                None => {
-                    let words = "the session was taken over before the file was there; it is open";
-                    self.say(words);
-                }
-            }
-        }
-    }
-
-    /// Shows a buffer. One that the daemon still reads is shown as far as it is there.
-    fn show(&mut self, show: Show) {
-        let known = self.node().window_of_buffer(show.buffer);
-        let window = match known {
-            Some(window) => Ok(window),
-            None => {
-                let placement = show.placement.unwrap_or_default();
-                self.node_mut().new_window(show.buffer, placement)
-            }
-        };
-        match window {
-            Ok(window) => {
-                self.set_focus(ViewId::Body(window));
-                self.uncover(window);
-                self.go_when_read(show, window);
-            }
-            Err(error) => self.complain(&error),
-        }
-    }
-
-    /// Goes to the address of a file, or waits for the lease that comes when it was read.
-    fn go_when_read(&mut self, show: Show, window: WindowId) {
-        let view = ViewId::Body(window);
-        if show.address.is_empty() || self.node().state().window(window).is_none() {
-            return;
-        }
-        if !self.leads_text(view) {
-            let window = Some(window);
-            return self.shows.push(Show { window, ..show });
-        }
-        // Whoever went on to another window meanwhile keeps the keyboard there.
-        let elsewhere = self.focus.filter(|focus| *focus != view);
-        self.go_to(view, &show.address);
-        if let Some(elsewhere) = elsewhere {
-            self.set_focus(elsewhere);
-        }
-    }
-
-    /// Gives the keyboard to what an accepted proposal has shown, and shows where its selection is.
-    pub(super) fn shown_by_proposal(&mut self, proposal: &Proposal) {
-        for change in &proposal.changes {
-            let Change::Show { buffer, .. } = change else {
-                continue;
-            };
-            let is_leading = self.client.is_leading();
-            let Some(window) = self.node().window_of_buffer(*buffer).filter(|_| is_leading) else {
-                continue;
-            };
-            let view = ViewId::Body(window);
-            self.set_focus(view);
-            self.selected = Some(view);
-            self.uncover(window);
-            self.reveal(view, self.dot(view).q0, Reveal::Quarter);
         }
     }
 

@@ -340,6 +340,9 @@ impl App {
                 is_alarm: false,
             };
         }
+        if let Some(status) = self.notice_status() {
+            return status;
+        }
         let running = &self.node().state().meta().processes;
         let names: Vec<&str> = running
             .values()
@@ -403,6 +406,7 @@ impl App {
             self.last_window = self.focus.and_then(ViewId::window);
         }
         self.typing = None;
+        self.keep_notices();
         self.leadership_changed();
     }
 
@@ -509,6 +513,7 @@ impl App {
                 ) if *by == self.node().attachment() => {
                     self.refused(*buffer);
                 }
+                (Op::Meta(op), _) => self.take_notice(op),
                 _ => {}
             }
         }

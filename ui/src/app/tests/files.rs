@@ -1,5 +1,7 @@
 //! Putting, opening, looking up, renaming.
 
+use apex_core::limits::TRANSFER_MS;
+
 use super::*;
 
 #[test]
@@ -144,7 +146,7 @@ fn files_of_the_command_line_are_shown_at_their_address() {
         path: "/t/m.rs".into(),
         address: "2".into(),
     };
-    world.uis[0].app.files.push(file);
+    world.uis[0].app.opening.files.push(file);
     world.pass(1);
     world.act(0, "key Ctrl-L");
     let view = world.uis[0].app.focus.unwrap();
@@ -194,7 +196,9 @@ fn a_file_that_was_read_leaves_the_keyboard_where_the_user_went_meanwhile() {
 #[test]
 fn where_the_user_looks_and_types_in_a_file_that_is_read_stays() {
     let mut world = World::new(80, 40);
-    world.disk.insert("/t/big".into(), "one\ntwo\nthree\nfour\n".into());
+    world
+        .disk
+        .insert("/t/big".into(), "one\ntwo\nthree\nfour\n".into());
     world.open("/t/f", "big|");
     world.is_slow = true;
     world.act(0, "key F6");
@@ -221,4 +225,66 @@ fn what_a_command_shows_gets_the_keyboard_and_is_in_sight() {
     world.act(0, "type x");
     assert!(world.shown(0, view).contains("line 49\nx|line 51"));
     world.check_hashes();
+}
+
+fn begin(directory: &str, files: &[&str]) -> World {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/here/".into(), "mine\n".into());
+    world.disk.insert("/here/mine".into(), "text\n".into());
+    let file = |path: &&str| FileArgument {
+        path: (*path).into(),
+        address: String::new(),
+    };
+    world.uis[0].app.opening = Opening {
+        files: files.iter().map(file).collect(),
+        directory: Some(directory.into()),
+    };
+    world.act(0, "key Ctrl-L");
+    world
+}
+
+#[test]
+fn a_session_that_nobody_has_used_begins_in_the_directory_of_the_user() {
+    let world = begin("/here", &[]);
+    let state = world.authority.node().state();
+    assert_eq!(state.windows().count(), 1);
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "|mine\n");
+    assert_eq!(world.uis[0].app.directory(view), "/here/");
+    assert!(world.text_of("/t/").is_none(), "it stands where that stood");
+    world.check_hashes();
+}
+
+#[test]
+fn files_of_the_command_line_come_behind_the_directory_of_the_user() {
+    let world = begin("/here", &["/here/mine"]);
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "|text\n");
+    assert_eq!(world.authority.node().state().windows().count(), 2);
+    assert!(world.text_of("/here/").is_some() && world.text_of("/t/").is_none());
+    world.check_hashes();
+}
+
+#[test]
+fn a_directory_that_the_daemon_does_not_have_changes_nothing() {
+    for directory in ["/t", "/nowhere"] {
+        let world = begin(directory, &[]);
+        assert_eq!(world.text_of("/t/").as_deref(), Some("a.txt\nsub/\n"));
+        let state = world.authority.node().state();
+        assert_eq!(state.windows().count(), 1);
+        assert!(state.buffer_named("/nowhere").is_none());
+        world.check_hashes();
+    }
+}
+
+#[test]
+fn a_session_that_somebody_has_used_stays_as_it_is() {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/here/".into(), "mine\n".into());
+    world.join(80, 24, Takeover::Transfer);
+    world.uis[1].app.opening.directory = Some("/here".into());
+    world.pass(TRANSFER_MS);
+    world.act(1, "key Ctrl-L");
+    assert!(world.uis[1].app.client.is_leading());
+    assert!(world.text_of("/here/").is_none());
 }
