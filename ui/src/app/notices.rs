@@ -95,6 +95,21 @@ impl App {
         attached.map_or_else(|| format!("attachment {id}"), |party| party.name.clone())
     }
 
+    /// Returns what a tool says of the place where the cursor is.
+    pub(super) fn annotation_status(&self) -> Option<Status> {
+        let (_, buffer, view) = self.text(self.focus?)?;
+        let q = view.dot.q0;
+        let notes = buffer.layers().flat_map(|(_, _, spans)| spans.iter());
+        let worst = notes
+            .filter(|note| note.at.q0 <= q && q <= note.at.q1 && !note.message.is_empty())
+            .max_by_key(|note| note.severity)?;
+        let line = worst.message.lines().next().unwrap_or_default();
+        Some(Status {
+            text: line.to_owned(),
+            is_alarm: false,
+        })
+    }
+
     /// Returns what the top row says of the notices that were not listed yet.
     pub(super) fn notice_status(&self) -> Option<Status> {
         let newest = self.notices.unseen().next_back()?;
