@@ -6,7 +6,7 @@ use apex_core::node::windows::Placement;
 use apex_core::text::{Span, Text};
 
 use super::leading::Held;
-use super::motion::{count, is_word};
+use super::motion::{is_word, run_at};
 use super::{App, Effect};
 use crate::view::is_dirty;
 
@@ -451,10 +451,7 @@ impl App {
 /// Returns what a click on a command means: the longest run of file-name characters, `<`, `>` and
 /// `|`, not across a colon.
 fn command_at(text: &Text, q: u64) -> Span {
-    let is_part = |c: &char| is_word(*c) || ".-+/@<>|!".contains(*c);
-    let left = count(text.chars_before(q).take_while(is_part));
-    let right = count(text.chars_from(q).take_while(is_part));
-    Span::new(q - left, q + right)
+    run_at(text, q, |c| is_word(c) || ".-+/@<>|!".contains(c))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use apex_core::text::{Span, Text};
 
 use super::exec::Order;
 use super::files::join;
-use super::motion::{count, is_word};
+use super::motion::{is_word, run_at};
 use super::{App, Effect};
 
 /// Most code points that a name on disk may have to be looked for.
@@ -230,17 +230,12 @@ fn candidates(directory: &str, name: &str) -> Vec<(String, String)> {
 }
 
 fn word_at(text: &Text, q: u64) -> Span {
-    let left = count(text.chars_before(q).take_while(|c| is_word(*c)));
-    let right = count(text.chars_from(q).take_while(|c| is_word(*c)));
-    Span::new(q - left, q + right)
+    run_at(text, q, is_word)
 }
 
 /// Returns the file name with its address, or the address, at a click.
 fn name_at(text: &Text, q: u64) -> Span {
-    let is_part = |c: &char| is_word(*c) || ".-+/:@#".contains(*c);
-    let left = count(text.chars_before(q).take_while(is_part));
-    let right = count(text.chars_from(q).take_while(is_part));
-    Span::new(q - left, q + right)
+    run_at(text, q, |c| is_word(c) || ".-+/:@#".contains(c))
 }
 
 #[cfg(test)]
