@@ -25,6 +25,8 @@ use crate::layout::{Screen, Size};
 use crate::view::grid::Grid;
 use crate::view::{self, Scene, Status, Sweep};
 
+mod afar;
+
 mod edit;
 
 mod exec;
@@ -398,6 +400,18 @@ impl App {
         self.finish();
         self.client.flush(&mut self.outbox);
         std::mem::take(&mut self.outbox)
+    }
+
+    /// Forgets what was said last, so that [`Self::complaint`] is about what comes.
+    pub fn hush(&mut self) {
+        self.note = Status::default();
+    }
+
+    /// Returns what went wrong last, if it did.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        let note = &self.note;
+        (note.is_alarm && !note.text.is_empty()).then(|| note.text.clone())
     }
 
     /// Returns the last messages to the daemon: all that was appended, and that the user left.

@@ -1,4 +1,4 @@
-//! What the daemon does for windows: files put, read again and opened, commands run and killed.
+//! What the daemon does for windows: files put and read again, commands run and killed.
 
 use apex_core::address;
 use apex_core::buffer::Buffer;
@@ -370,7 +370,7 @@ impl App {
 }
 
 /// Returns the directory part of a name, ending in a slash.
-fn directory_of(name: &str) -> &str {
+pub(super) fn directory_of(name: &str) -> &str {
     name.rfind('/').map_or("/", |slash| &name[..=slash])
 }
 
