@@ -12,6 +12,8 @@ use crate::view::is_dirty;
 
 /// Code points under which an unnamed window is closed without a warning.
 const UNNAMED_COUNT_MAX: u64 = 100;
+/// Rows of the help that are worth reading at once.
+const HELP_ROWS_MIN: u16 = 16;
 /// Narrowest column that may be divided, in cells.
 const COLUMN_WIDTH_MIN: u16 = 20;
 
@@ -423,7 +425,7 @@ impl App {
         self.effects.push(Effect::Leave(words));
     }
 
-    /// Shows the key table in a window of its own.
+    /// Shows the key table in a window of its own, which gets the keyboard so that it scrolls.
     pub(super) fn help(&mut self) {
         if !self.may_arrange() {
             return;
@@ -439,9 +441,11 @@ impl App {
         };
         match made {
             Ok(window) => {
-                self.set_dot(ViewId::Body(window), Span::at(0));
-                self.uncover(window);
-                self.reveal(ViewId::Body(window), 0, super::motion::Reveal::Near);
+                let view = ViewId::Body(window);
+                self.set_focus(view);
+                self.set_dot(view, Span::at(0));
+                self.uncover_rows(window, HELP_ROWS_MIN);
+                self.reveal(view, 0, super::motion::Reveal::Near);
             }
             Err(error) => self.complain(&error),
         }

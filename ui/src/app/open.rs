@@ -12,6 +12,9 @@ use super::App;
 use super::files::Pending;
 use super::motion::Reveal;
 
+/// Rows that a text gets which is opened or shown, where the column has them.
+const ROWS_MIN: u16 = 5;
+
 /// A buffer to show as soon as it is there, and where to go in it as soon as it was read.
 #[derive(Clone, Debug)]
 pub(super) struct Show {
@@ -136,7 +139,7 @@ impl App {
                 {
                     self.complain(&error);
                 }
-                self.uncover(window);
+                self.uncover_rows(window, ROWS_MIN);
                 self.go_when_read(show, window);
             }
             Err(error) => self.complain(&error),
@@ -190,7 +193,7 @@ impl App {
             let view = ViewId::Body(window);
             self.set_focus(view);
             self.selected = Some(view);
-            self.uncover(window);
+            self.uncover_rows(window, ROWS_MIN);
             self.reveal(view, self.dot(view).q0, Reveal::Quarter);
         }
     }

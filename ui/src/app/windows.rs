@@ -3,6 +3,7 @@
 use apex_core::entry::LayoutOp;
 use apex_core::ids::{ColumnId, ViewId, WindowId};
 use apex_core::node::NodeError;
+use apex_core::text::Span;
 
 use super::App;
 use crate::input::{Button, Direction};
@@ -47,7 +48,7 @@ impl App {
 
     pub(super) fn tag_or_body(&mut self) {
         match self.focus {
-            Some(ViewId::Body(window)) => self.set_focus(ViewId::Tag(window)),
+            Some(ViewId::Body(window)) => self.focus_tag(window),
             Some(ViewId::Tag(window)) => self.set_focus(ViewId::Body(window)),
             Some(ViewId::Column(_) | ViewId::Top) | None => {
                 let first = self
@@ -63,6 +64,17 @@ impl App {
                     self.set_focus(ViewId::Body(window));
                 }
             }
+        }
+    }
+
+    /// Gives a tag the keyboard: behind its text, where commands are typed, unless the user has
+    /// been in it.
+    fn focus_tag(&mut self, window: WindowId) {
+        let tag = ViewId::Tag(window);
+        self.set_focus(tag);
+        if self.dot(tag) == Span::at(0) {
+            let end = self.text(tag).map_or(0, |(_, tag, _)| tag.text().len());
+            self.set_dot(tag, Span::at(end));
         }
     }
 
@@ -126,15 +138,25 @@ impl App {
 
     /// Makes sure that some of a window's body is in sight.
     pub(super) fn uncover(&mut self, window: WindowId) {
+        self.uncover_rows(window, 1);
+    }
+
+    /// Makes sure that so many rows of a window's body are in sight, as far as the column allows.
+    pub(super) fn uncover_rows(&mut self, window: WindowId, rows: u16) {
         self.arrange();
-        if self
-            .screen
-            .window(window)
-            .is_some_and(|(_, _, area)| area.body.height == 0)
-            && self.client.is_leading()
+        let height = |app: &Self| {
+            app.screen
+                .window(window)
+                .map(|(_, _, area)| area.body.height)
+        };
+        while self.client.is_leading()
+            && let Some(before) = height(self).filter(|height| *height < rows)
         {
             self.grow(window, Button::First);
             self.arrange();
+            if height(self) <= Some(before) {
+                return;
+            }
         }
     }
 

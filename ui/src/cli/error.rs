@@ -48,6 +48,15 @@ pub enum CliError {
         /// Their ids.
         ids: Vec<String>,
     },
+    /// A file has no such place.
+    NoAddress {
+        /// Its name.
+        name: String,
+        /// The address.
+        address: String,
+        /// How many lines it has.
+        line_count: u64,
+    },
     /// The daemon did not answer in time.
     Silent {
         /// To what.
@@ -75,6 +84,7 @@ impl CliError {
             Self::Screen(_)
             | Self::Output(_)
             | Self::System(_)
+            | Self::NoAddress { .. }
             | Self::Silent { .. }
             | Self::Unexpected(_) => 1,
             Self::Usage(_) | Self::ManyBuffers { .. } => 2,
@@ -141,6 +151,9 @@ impl CliError {
             Self::Silent { .. } | Self::Unexpected(_) => {
                 Some("apexd may hang; look at apexd.log beside its socket".into())
             }
+            Self::NoAddress { .. } => {
+                Some("an address is a line `12`, line and column `3:5` or a position `#34`".into())
+            }
             Self::Answer(_)
             | Self::Refused(_)
             | Self::Screen(_)
@@ -162,6 +175,14 @@ impl fmt::Display for CliError {
             Self::ManyBuffers { name, ids } => {
                 write!(f, "{} buffers have the name {name:?}", ids.len())
             }
+            Self::NoAddress {
+                name,
+                address,
+                line_count,
+            } => write!(
+                f,
+                "{name} has no place {address}: it has {line_count} lines"
+            ),
             Self::Silent { what, seconds } => {
                 write!(f, "the daemon did not answer {what} within {seconds} s")
             }
@@ -187,6 +208,7 @@ impl std::error::Error for CliError {
             | Self::NoSession { .. }
             | Self::NoBuffer(_)
             | Self::ManyBuffers { .. }
+            | Self::NoAddress { .. }
             | Self::Silent { .. }
             | Self::Unexpected(_) => None,
         }

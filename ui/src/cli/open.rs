@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use apex_core::ids::BufferId;
 use apex_core::proposal::Change;
+use apex_core::text::Text;
 
 use crate::cli::ask::{Context, Missing};
 use crate::cli::error::CliError;
@@ -55,8 +56,42 @@ async fn open(following: &mut Following, place: &Place) -> Result<BufferId, CliE
         following.propose(show("")).await?;
     }
     following.read_to_end(opened, path).await?;
-    if !address.is_empty() {
-        following.propose(show(address)).await?;
+    if address.is_empty() {
+        return Ok(buffer);
     }
+    let text = following
+        .node()
+        .state()
+        .buffer(buffer)
+        .map(|b| b.text().clone());
+    let text = text.unwrap_or_default();
+    if apex_core::address::resolve(&text, address).is_none() {
+        following.propose(show("")).await?;
+        return Err(CliError::NoAddress {
+            name: path.clone(),
+            address: address.clone(),
+            line_count: lines_of(&text),
+        });
+    }
+    following.propose(show(address)).await?;
     Ok(buffer)
+}
+
+/// Returns how many lines a text has for people: a newline at its end begins none.
+fn lines_of(text: &Text) -> u64 {
+    let len = text.len();
+    let newlines = text.line_of(len);
+    newlines + u64::from(text.line_start(newlines) < len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_people_do() {
+        for (text, count) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
+            assert_eq!(lines_of(&Text::from(text)), count, "{text:?}");
+        }
+    }
 }
