@@ -247,7 +247,7 @@ impl App {
         }) {
             return;
         }
-        if !is_forced && !self.warn(&[window]) {
+        if !is_forced && !self.warn(command, &[window]) {
             return;
         }
         if let Err(error) = self.node_mut().close_window(window) {
@@ -257,8 +257,9 @@ impl App {
         self.selected = self.selected.filter(|view| view.window() != Some(window));
     }
 
-    /// Warns of each window whose text would be lost, once per version. Returns whether to go on.
-    fn warn(&mut self, windows: &[WindowId]) -> bool {
+    /// Warns of each window whose text a command would lose, once per version. Returns whether to
+    /// go on.
+    fn warn(&mut self, command: &str, windows: &[WindowId]) -> bool {
         let mut lost: Vec<(ViewId, BufferId, u64)> = Vec::new();
         for window in windows {
             let view = ViewId::Body(*window);
@@ -284,7 +285,7 @@ impl App {
             } else {
                 name
             };
-            let words = format!("{name} modified\n");
+            let words = format!("{name} modified; Put keeps it, a second {command} drops it\n");
             self.report(Some(*view), &words);
         }
         lost.is_empty()
@@ -316,7 +317,7 @@ impl App {
                 "attachment {leader} leads a window of this column"
             ));
         }
-        if !self.warn(&windows) {
+        if !self.warn("Delcol", &windows) {
             return;
         }
         if let Err(error) = self.node_mut().close_column(column) {
@@ -417,7 +418,7 @@ impl App {
             self.warned.extend(fresh);
             let names = names.join(", ");
             return self.complain(&format!(
-                "modified: {names}; the session keeps it; Exit again"
+                "modified: {names}; Exit again leaves, the session keeps it"
             ));
         }
         let label = &self.node().state().meta().label;

@@ -108,10 +108,10 @@ impl App {
         let name = buffer.name().to_owned();
         if argument.is_empty() {
             if buffer.kind() != BufferKind::File {
-                return self.complain(&"only a file is put; write its name into the tag first");
+                return self.complain(&"only a file is put; `Put NAME` writes this text to one");
             }
             if name.is_empty() {
-                return self.complain(&"no name: write one into the tag, then Put");
+                return self.complain(&"no name: F4, type one in front of Del, then Put");
             }
         }
         let word = if is_forced { "Put!" } else { "Put" };
@@ -191,7 +191,7 @@ impl App {
         };
         let version = text.version().raw();
         if text.name().is_empty() {
-            return self.complain(&"no name: write one into the tag, then Get");
+            return self.complain(&"no name: F4, type one in front of Del, then Get");
         }
         if is_dirty(text) && self.warned.get(&buffer) != Some(&version) {
             let words = format!(

@@ -35,8 +35,11 @@ fn a_file_that_changed_on_disk_is_put_by_force_only() {
 fn put_without_a_name_says_what_to_do() {
     let mut world = World::new(80, 24);
     world.act(0, "key Alt-N\ntype x\nkey Ctrl-S");
-    assert_eq!(world.status(0), "no name: write one into the tag, then Put");
-    world.act(0, "key F4\nkey Ctrl-Home\ntype /t/new\nkey Ctrl-S");
+    assert_eq!(
+        world.status(0),
+        "no name: F4, type one in front of Del, then Put"
+    );
+    world.act(0, "key F4\ntype /t/new\nkey Ctrl-S");
     assert_eq!(world.disk["/t/new"], "x");
     world.check_hashes();
 }
@@ -287,4 +290,33 @@ fn a_session_that_somebody_has_used_stays_as_it_is() {
     world.act(1, "key Ctrl-L");
     assert!(world.uis[1].app.client.is_leading());
     assert!(world.text_of("/here/").is_none());
+}
+
+#[test]
+fn f4_goes_where_commands_are_typed_and_back() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "|");
+    world.act(0, "key F4\ntype  Put g\nkey Esc\nkey F5\nkey F4\ntype x");
+    assert!(world.disk.contains_key("/t/g"));
+    assert!(
+        world.tag(window).ends_with("| Look  Put g"),
+        "{}",
+        world.tag(window)
+    );
+    assert_eq!(world.shown(0, ViewId::Body(window)), "x|");
+}
+
+#[test]
+fn a_name_without_a_directory_is_where_the_session_began() {
+    let mut world = World::new(80, 24);
+    world.act(0, "key Alt-N\ntype x\nkey F4\ntype notes\nkey Ctrl-S");
+    assert_eq!(world.disk["/t/notes"], "x");
+    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    assert!(
+        world.tag(window).starts_with("/t/notes Del"),
+        "{}",
+        world.tag(window)
+    );
+    assert!(!world.tag(window).contains("Put"));
+    world.check_hashes();
 }
