@@ -281,12 +281,13 @@ impl App {
             return None;
         }
         let splice = splices.first()?;
-        self.held.iter().find_map(|(_, held)| match held {
+        self.held.iter().find_map(|(of, held)| match held {
+            // The same proposal may have its leader rewrite the tag.
             Held::Afar {
                 view,
                 sent: Some((id, _)),
                 ..
-            } if *id == origin.id => {
+            } if *id == origin.id && record.shard == Shard::Buffer(*of) => {
                 Some((*view, splice.at.q0 + splice.text.chars().count() as u64))
             }
             _ => None,

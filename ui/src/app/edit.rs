@@ -23,7 +23,7 @@ impl App {
 
     fn type_text(&mut self, text: &str, input: Input) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         if self.is_displaced(view) {
             return self.type_afar(view, text);
@@ -68,7 +68,7 @@ impl App {
     /// Erases the selection, or what the key says.
     pub(super) fn erase(&mut self, what: Erase) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         if self.is_displaced(view) {
             return self.erase_afar(view, what);

@@ -69,7 +69,7 @@ impl App {
     /// Executes the selection or the word at the cursor of the text that has the keyboard.
     pub(super) fn execute_at_focus(&mut self, has_argument: bool) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         let argument = has_argument.then(|| self.selected_text());
         let dot = self.dot(view);
@@ -146,7 +146,7 @@ impl App {
     fn on_text(&mut self, order: &Order, act: impl FnOnce(&mut Self, ViewId)) {
         match self.window_for(order.view) {
             Some(window) => act(self, ViewId::Body(window)),
-            None => self.say("click into a window first"),
+            None => self.say("no window has the keyboard: click into one, or Alt-arrows"),
         }
     }
 
@@ -210,7 +210,7 @@ impl App {
             return;
         }
         let Some(window) = self.window_for(order.view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         let kind = self.text(body).map(|(_, buffer, _)| buffer.kind());
@@ -237,7 +237,7 @@ impl App {
             return;
         }
         let Some(window) = self.window_for(order.view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         let command = if is_forced { "Delete" } else { "Del" };

@@ -99,7 +99,7 @@ impl App {
     /// Puts the file of a window; with `is_forced` although it changed on disk.
     pub(super) fn put(&mut self, view: ViewId, argument: &str, is_forced: bool) {
         let Some(window) = self.window_for(view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         let Some((id, buffer, _)) = self.text(body) else {
@@ -177,7 +177,7 @@ impl App {
     /// Reads a window's file again; a modified one is warned about once.
     pub(super) fn get_file(&mut self, view: ViewId) {
         let Some(window) = self.window_for(view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         if !self.may_edit(body, || Held::Command {

@@ -27,7 +27,7 @@ impl App {
     /// Looks up the selection or the word at the cursor of the text that has the keyboard.
     pub(super) fn look_at_focus(&mut self) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         let dot = self.dot(view);
         self.look(view, dot);
@@ -131,7 +131,7 @@ impl App {
     pub(super) fn search(&mut self, body: Option<ViewId>, needle: &str) {
         let Some((view, (_, buffer, old))) = body.and_then(|view| Some((view, self.text(view)?)))
         else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         if needle.is_empty() {
             return;
@@ -168,7 +168,7 @@ impl App {
     /// Puts the keyboard behind `Look ` in the tag, where Enter searches.
     pub(super) fn find(&mut self) {
         let Some(window) = self.focus.and_then(|view| self.window_for(view)) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let tag = ViewId::Tag(window);
         let Some((_, buffer, _)) = self.text(tag) else {

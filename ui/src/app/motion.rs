@@ -21,7 +21,7 @@ impl App {
     /// Moves the cursor, or with `is_extending` one end of the selection.
     pub(super) fn go(&mut self, motion: Motion, is_extending: bool) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         self.typed_from = None;
         let dot = self.dot(view);

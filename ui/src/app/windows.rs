@@ -193,7 +193,7 @@ impl App {
     pub(super) fn grow_focused(&mut self, button: Button) {
         match self.focus.and_then(|view| self.window_for(view)) {
             Some(window) => self.grow(window, button),
-            None => self.say("click into a window first"),
+            None => self.say("no window has the keyboard: click into one, or Alt-arrows"),
         }
     }
 
@@ -367,7 +367,7 @@ impl App {
     /// Moves the window that has the keyboard past its neighbour, or into the next column.
     pub(super) fn move_focused(&mut self, direction: Direction) {
         let Some(window) = self.focus.and_then(ViewId::window) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         if !self.may_arrange() {
             return;

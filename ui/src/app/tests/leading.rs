@@ -3,6 +3,7 @@
 use apex_core::limits::TRANSFER_MS;
 
 use super::*;
+use crate::input::Erase;
 
 fn two() -> (World, ViewId) {
     let mut world = World::new(80, 24);
@@ -150,4 +151,22 @@ fn a_ui_that_leaves_waits_until_its_file_is_written() {
     world.run();
     assert_eq!(world.disk["/t/f"], "x");
     assert!(!world.uis[0].app.is_owing());
+}
+
+#[test]
+fn typing_that_waits_stands_behind_what_is_under_way() {
+    let mut world = World::new(80, 24);
+    // A clean file: the first key has the leader write `Undo` and `Put` into the tag.
+    world.disk.insert("/t/g".into(), "text".into());
+    world.open("/t/f", "g|");
+    world.act(0, "key F6");
+    let view = world.uis[0].app.focus.unwrap();
+    world.join(80, 24, Takeover::Transfer);
+    world.pass(TRANSFER_MS);
+    type_unheard(&mut world, 0, "12");
+    world.update(0, Event::Input(Input::Action(Action::Erase(Erase::Char))));
+    type_unheard(&mut world, 0, "34");
+    world.run();
+    assert_eq!(world.shown(0, view), "134|text");
+    world.check_hashes();
 }
