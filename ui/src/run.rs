@@ -316,7 +316,7 @@ impl Running {
             }
         }
         match owed.or(complaint) {
-            Some(words) => Err(UiError::Lost(words)),
+            Some(wrong) => Err(UiError::Lost(format!("{wrong}\n{words}").trim_end().into())),
             None => Ok(words),
         }
     }

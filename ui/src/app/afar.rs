@@ -324,7 +324,7 @@ impl App {
     /// what became of it: typing into another's text, and files that are put.
     #[must_use]
     pub fn is_owing(&self) -> bool {
-        let is_put = |pending: &Pending| matches!(pending, Pending::File(_));
+        let is_put = |pending: &Pending| matches!(pending, Pending::Put(..));
         let is_here = self.is_welcome && !self.is_lost;
         is_here
             && (!self.held.is_empty()
@@ -348,7 +348,7 @@ impl App {
             words.push("what you typed before another UI took over is not back yet".into());
         }
         for pending in self.pending.values() {
-            if let Pending::File(buffer) = pending {
+            if let Pending::Put(buffer, _) = pending {
                 let buffer = self.node().state().buffer(*buffer);
                 let name = buffer.map_or("a file", |buffer| buffer.name());
                 words.push(format!("{name}: apexd has not said that it is written"));

@@ -5,6 +5,7 @@ use apex_core::ids::{BufferId, ColumnId, Shard, ViewId, WindowId};
 use apex_core::node::windows::Placement;
 use apex_core::text::{Span, Text};
 
+use super::files::Pending;
 use super::leading::Held;
 use super::motion::{is_word, run_at};
 use super::{App, Effect};
@@ -401,7 +402,11 @@ impl App {
         let mut names = Vec::new();
         for (id, buffer) in state.buffers() {
             let version = buffer.version().raw();
-            if is_dirty(buffer) && self.warned.get(&id) != Some(&version) {
+            // What is being put is waited for on the way out.
+            let is_put = self.pending.values().any(|pending| {
+                matches!(pending, Pending::Put(of, at) if *of == id && at.raw() == version)
+            });
+            if is_dirty(buffer) && !is_put && self.warned.get(&id) != Some(&version) {
                 fresh.push((id, version));
                 let name = buffer.name();
                 names.push(

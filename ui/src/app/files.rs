@@ -3,7 +3,7 @@
 use apex_core::address;
 use apex_core::buffer::Buffer;
 use apex_core::entry::{BufferKind, SaveCause};
-use apex_core::ids::{BufferId, RequestId, Shard, ViewId, WindowId};
+use apex_core::ids::{BufferId, RequestId, Shard, Version, ViewId, WindowId};
 use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
 use apex_core::node::decide::FollowUp;
 use apex_core::node::windows::Placement;
@@ -19,8 +19,10 @@ use crate::view::is_dirty;
 /// A request that the daemon has not answered.
 #[derive(Clone, Debug)]
 pub(super) enum Pending {
-    /// A file is written, or read again.
-    File(BufferId),
+    /// A version is written to its file.
+    Put(BufferId, Version),
+    /// A file is read again.
+    Get(BufferId),
     /// A file is opened.
     Open {
         /// Where to go in it.
@@ -148,7 +150,7 @@ impl App {
             is_forced,
             cause,
         });
-        self.pending.insert(request, Pending::File(buffer));
+        self.pending.insert(request, Pending::Put(buffer, version));
     }
 
     /// Puts every modified file that has a name.
@@ -202,7 +204,7 @@ impl App {
             return self.report(Some(body), &words);
         }
         let request = self.send(|request| ClientMessage::FileGet { request, buffer });
-        self.pending.insert(request, Pending::File(buffer));
+        self.pending.insert(request, Pending::Get(buffer));
     }
 
     /// Runs a command outside the editor.
@@ -301,7 +303,7 @@ impl App {
                 self.shows.push(Show::home(buffer, first));
             }
             (_, Ok(_)) => {}
-            (Pending::File(buffer), Err(error)) => {
+            (Pending::Put(buffer, _) | Pending::Get(buffer), Err(error)) => {
                 let name = self
                     .node()
                     .state()
@@ -337,7 +339,7 @@ impl App {
             }
             FollowUp::Get(buffer) => {
                 let request = self.send(|request| ClientMessage::FileGet { request, buffer });
-                self.pending.insert(request, Pending::File(buffer));
+                self.pending.insert(request, Pending::Get(buffer));
             }
             FollowUp::Open { path, address } => self.open("/", &path, &address, None),
             FollowUp::Look { window, text } => self.look_text(ViewId::Body(window), &text),

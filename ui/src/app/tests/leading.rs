@@ -148,6 +148,11 @@ fn a_ui_that_leaves_waits_until_its_file_is_written() {
         world.uis[0].app.owed().unwrap(),
         "/t/f: apexd has not said that it is written"
     );
+    world.update(0, Event::Input(Input::Action(Action::Command("Exit"))));
+    assert!(
+        world.uis[0].left.is_some(),
+        "nothing is lost by leaving now"
+    );
     world.run();
     assert_eq!(world.disk["/t/f"], "x");
     assert!(!world.uis[0].app.is_owing());
@@ -169,4 +174,18 @@ fn typing_that_waits_stands_behind_what_is_under_way() {
     world.run();
     assert_eq!(world.shown(0, view), "134|text");
     world.check_hashes();
+}
+
+#[test]
+fn what_was_typed_behind_a_put_is_warned_about() {
+    let mut world = World::new(80, 24);
+    world.open("/t/f", "x|");
+    world.update(0, Event::Input(Input::Action(Action::Command("Put"))));
+    type_unheard(&mut world, 0, "y");
+    world.update(0, Event::Input(Input::Action(Action::Command("Exit"))));
+    assert_eq!(world.uis[0].left, None);
+    assert_eq!(
+        world.status(0),
+        "modified: /t/f; Exit again leaves, the session keeps it"
+    );
 }
