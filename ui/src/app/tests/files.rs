@@ -320,3 +320,41 @@ fn a_name_without_a_directory_is_where_the_session_began() {
     assert!(!world.tag(window).contains("Put"));
     world.check_hashes();
 }
+
+#[test]
+fn a_command_shows_a_file_while_it_is_read_and_then_where_it_was_asked_to() {
+    let mut world = World::new(80, 40);
+    let text: String = (0..10).map(|line| format!("line {line}\n")).collect();
+    world.disk.insert("/t/big".into(), text);
+    world.open("/t/f", "|");
+    world.is_slow = true;
+    let Answer::Opened { buffer, .. } = world.host_open("/t/big") else {
+        panic!("it opens");
+    };
+    let show = |address: &str| {
+        let address = address.into();
+        vec![Change::Show { buffer, address }]
+    };
+    world.propose(show(""));
+    let view = world.uis[0].app.focus.unwrap();
+    {
+        let app = &world.uis[0].app;
+        for (id, w) in app.node().state().windows() {
+            println!("{id:?} {w:?}");
+        }
+        println!("has {}", app.node().state().buffer(buffer).is_some());
+        println!(
+            "{:?} {:?} {view:?} {}",
+            app.node().state().layout(),
+            app.node().window_of_buffer(buffer),
+            world.uis[0].app.status().text
+        );
+    }
+    assert!(world.shown(0, view).starts_with("|line 0\n"));
+    world.read_on();
+    world.propose(show("8"));
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    assert!(world.shown(0, view).contains("line 6\n«line 7\n»line 8"));
+    assert_eq!(world.authority.node().state().windows_of(buffer).count(), 1);
+    world.check_hashes();
+}
