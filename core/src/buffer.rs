@@ -284,7 +284,7 @@ impl Buffer {
         match group {
             Some(group) => {
                 self.history
-                    .push(group, Step::Text(inverse), (before, self.content), limits);
+                    .push(group, inverse, (before, self.content), limits);
             }
             // What cannot be undone must not leave older steps that no longer fit.
             None => self.history.clear(),
@@ -309,8 +309,11 @@ impl Buffer {
     }
 
     /// Changes the text and moves everything that edits move; the one place that does.
-    fn change(&mut self, splices: &[Splice]) -> Vec<Splice> {
-        let inverse = edit::apply(&mut self.text, splices);
+    fn change(&mut self, splices: &[Splice]) -> Step {
+        let inverse = match splices {
+            [splice] => Step::Splice(edit::apply_one(&mut self.text, splice)),
+            splices => Step::Splices(edit::apply(&mut self.text, splices)),
+        };
         for view in self.views.values_mut() {
             view.dot = edit::map_span(splices, view.dot);
             view.origin = edit::map(splices, view.origin, edit::Bias::Left);
@@ -357,18 +360,14 @@ impl Buffer {
         let mut steps = Vec::with_capacity(group.steps().len());
         let mut changes = Vec::new();
         for step in group.steps().iter().rev() {
-            match step {
-                Step::Text(splices) => {
-                    steps.push(Step::Text(self.change(splices)));
-                    changes.push(splices.clone());
-                }
-                Step::Name(name) => {
-                    let old = core::mem::replace(&mut self.name, name.clone());
-                    self.version = self.version.next();
-                    steps.push(Step::Name(old));
-                    changes.push(Vec::new());
-                }
+            if let Step::Name(name) = step {
+                let old = core::mem::replace(&mut self.name, name.clone());
+                self.version = self.version.next();
+                steps.push(Step::Name(old));
+            } else {
+                steps.push(self.change(step.splices()));
             }
+            changes.push(step.splices().to_vec());
         }
         let touched = changes.iter().rev().find_map(|splices| splices.first());
         if let Some(splice) = touched

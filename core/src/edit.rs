@@ -11,7 +11,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::text::{Span, Text};
+use crate::text::{self, Span, Text};
 
 /// One replacement of a span by a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Splice {
     /// Returns how many code points it brings.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.text.chars().count() as u64
+        text::count(&self.text)
     }
 }
 
@@ -126,21 +126,34 @@ pub fn apply(text: &mut Text, splices: &[Splice]) -> Vec<Splice> {
     let mut inverse = Vec::with_capacity(splices.len());
     let mut moved = Shift::default();
     for splice in splices {
-        let q0 = moved.forward(splice.at.q0);
-        let at = Span::new(q0, q0 + splice.at.len());
-        let old = if at.is_empty() {
-            String::new()
-        } else {
-            text.slice(at)
-        };
-        let count = text.replace(at, &splice.text);
-        inverse.push(Splice {
-            at: Span::new(q0, q0 + count),
-            text: old,
-        });
-        moved.pass(splice.at.len(), count);
+        let undo = apply_at(text, moved.forward(splice.at.q0), splice);
+        moved.pass(splice.at.len(), undo.at.len());
+        inverse.push(undo);
     }
     inverse
+}
+
+/// Applies one checked splice and returns the one that undoes it.
+///
+/// # Panics
+/// When the splice was not checked against this text.
+pub fn apply_one(text: &mut Text, splice: &Splice) -> Splice {
+    apply_at(text, splice.at.q0, splice)
+}
+
+/// Applies a splice whose span begins at `q0` by now.
+fn apply_at(text: &mut Text, q0: u64, splice: &Splice) -> Splice {
+    let at = Span::new(q0, q0 + splice.at.len());
+    let old = if at.is_empty() {
+        String::new()
+    } else {
+        text.slice(at)
+    };
+    let count = text.replace(at, &splice.text);
+    Splice {
+        at: Span::new(q0, q0 + count),
+        text: old,
+    }
 }
 
 /// How far positions behind the splices passed so far have moved.

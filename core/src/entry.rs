@@ -4,6 +4,7 @@
 //! the end of an enum, and a shipped operation never changes its meaning; a new meaning is a new
 //! operation.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -583,7 +584,7 @@ pub enum MetaOp {
         code: i32,
     },
     /// Something was executed or looked up.
-    Exec(Exec),
+    Exec(Box<Exec>),
     /// A tool takes an execution for a time.
     Claim {
         /// Which.

@@ -255,7 +255,7 @@ impl Meta {
                 self.processes.remove(process);
             }
             MetaOp::Exec(exec) => {
-                self.execs.push_back(exec.clone());
+                self.execs.push_back(Exec::clone(exec));
                 if self.execs.len() > limits::EXEC_COUNT_MAX {
                     let gone = self.execs.pop_front();
                     self.claims

@@ -210,7 +210,7 @@ impl Text {
         if !text.is_empty() {
             self.rope.insert(index(span.q0), text);
         }
-        let count = text.chars().count() as u64;
+        let count = count(text);
         self.len = self.len - span.len() + count;
         count
     }
@@ -260,6 +260,14 @@ impl Text {
         self.rope
             .chunks()
             .any(|chunk| chunk.chars().any(|c| escaped_byte(c).is_some()))
+    }
+}
+
+/// Returns how many code points a text has. Most texts of edits are one key's or nothing.
+pub(crate) fn count(text: &str) -> u64 {
+    match text.len() {
+        len @ 0..=1 => len as u64,
+        _ => text.chars().count() as u64,
     }
 }
 

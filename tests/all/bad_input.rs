@@ -6,4 +6,5 @@
 )]
 
 mod files;
+mod rights;
 mod wire;

@@ -4,8 +4,6 @@
     reason = "a test that cannot go on fails where it stands"
 )]
 
-mod home;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -19,10 +17,10 @@ use apex_core::message::{ClientMessage, Hello, ServerMessage, SessionName, Takeo
 use apex_core::proposal::{Atomicity, Change, Outcome, Proposal};
 use apex_core::text::Span;
 use apex_core::wire::Preamble;
+use apex_tests::harness::home::text;
+use apex_tests::harness::{Ended, Home};
 use apex_ui::link::Link;
 use apex_ui::link::runtime::{RuntimeDir, Surroundings};
-
-use home::{Ended, Home, text};
 
 #[test]
 fn a_session_is_made_listed_renamed_and_killed_by_its_name() {
@@ -300,7 +298,7 @@ fn without_tools_the_list_is_empty() {
 #[test]
 fn a_daemon_of_another_version_or_without_a_word_is_told_within_a_second() {
     let home = Home::new();
-    let listener = UnixListener::bind(home.runtime().join("apexd.sock")).unwrap();
+    let listener = UnixListener::bind(home.socket()).unwrap();
     let theirs = Preamble {
         apply_version: 4711,
         ..Preamble::new("apexd 99.0")

@@ -22,11 +22,11 @@ use apex_tests::harness::pty::Button;
 use apex_tests::harness::{Home, Peer, Pty};
 
 /// What the bundled tool attaches as.
-const TIDY: &str = "tidy";
+pub(super) const TIDY: &str = "tidy";
 /// Ctrl-End, Ctrl-Home, Ctrl-S, Ctrl-Z, Ctrl-Q as a terminal sends them.
-const TO_END: &str = "\x1b[1;5F";
+pub(super) const TO_END: &str = "\x1b[1;5F";
 const TO_START: &str = "\x1b[1;5H";
-const PUT: &str = "\x13";
+pub(super) const PUT: &str = "\x13";
 const UNDO: &str = "\x1a";
 const EXIT: &str = "\x11";
 
@@ -46,7 +46,7 @@ fn source(home: &Home) -> (PathBuf, Vec<u8>) {
 }
 
 /// The screen with a file in it, once its first window shows it and it has the keyboard.
-fn screen(home: &Home, path: &Path) -> Pty {
+pub(super) fn screen(home: &Home, path: &Path) -> Pty {
     let pty = Pty::apex(home, &[text(path)]);
     wait_window(&pty, path);
     pty
@@ -60,7 +60,7 @@ fn wait_window(pty: &Pty, path: &Path) {
 
 /// Executes a word of a file's tag with the second button.
 #[track_caller]
-fn execute(pty: &mut Pty, path: &Path, word: &str) {
+pub(super) fn execute(pty: &mut Pty, path: &Path, word: &str) {
     let (name, word) = (format!("{} Del", text(path)), format!(" {word} "));
     let cell = pty.wait(&format!("{word:?} in the tag of {name}"), |screen| {
         let (x, y) = screen.find(&name)?;
@@ -75,7 +75,7 @@ fn execute(pty: &mut Pty, path: &Path, word: &str) {
 
 /// Waits until the newest version of a file's text is on disk, written for that cause.
 #[track_caller]
-fn wait_saved(peer: &mut Peer, path: &Path, cause: SaveCause) -> BufferId {
+pub(super) fn wait_saved(peer: &mut Peer, path: &Path, cause: SaveCause) -> BufferId {
     peer.wait_buffer(path, |buffer| is_saved(buffer, cause))
 }
 
@@ -87,13 +87,13 @@ fn is_saved(buffer: &Buffer, cause: SaveCause) -> bool {
 
 /// Waits until the text of a file's buffer ends so.
 #[track_caller]
-fn wait_end(peer: &mut Peer, path: &Path, end: &str) {
+pub(super) fn wait_end(peer: &mut Peer, path: &Path, end: &str) {
     peer.wait_buffer(path, |buffer| buffer.text().to_string().ends_with(end));
 }
 
 /// Whether two files are equal; says where they are not, and never prints all of them.
 #[track_caller]
-fn assert_bytes(found: &[u8], expect: &[u8]) {
+pub(super) fn assert_bytes(found: &[u8], expect: &[u8]) {
     if found != expect {
         let at = found.iter().zip(expect).take_while(|(a, b)| a == b).count();
         let part = |bytes: &[u8]| {

@@ -9,3 +9,5 @@ mod cli;
 mod e2e;
 
 mod tidy;
+
+mod tools;

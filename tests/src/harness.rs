@@ -17,6 +17,8 @@ use std::time::Duration;
 
 pub mod home;
 
+pub mod ordinary;
+
 pub mod screen;
 
 pub mod pty;

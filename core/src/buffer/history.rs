@@ -17,29 +17,36 @@ const STEP_LEN: u64 = 64;
 /// What takes one change back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
+    /// One splice, in positions of the text after the change: what typing leaves.
+    Splice(Splice),
     /// Splices in positions of the text after the change.
-    Text(Vec<Splice>),
+    Splices(Vec<Splice>),
     /// The name before a rename.
     Name(String),
 }
 
 impl Step {
-    fn len(&self) -> u64 {
+    /// Returns what takes the text back; nothing for a rename.
+    #[must_use]
+    pub fn splices(&self) -> &[Splice] {
         match self {
-            Self::Text(splices) => splices
-                .iter()
-                .map(|splice| STEP_LEN + splice.text.len() as u64)
-                .sum::<u64>(),
-            Self::Name(name) => STEP_LEN + name.len() as u64,
+            Self::Splice(splice) => core::slice::from_ref(splice),
+            Self::Splices(splices) => splices,
+            Self::Name(_) => &[],
         }
+    }
+
+    fn len(&self) -> u64 {
+        if let Self::Name(name) = self {
+            return STEP_LEN + name.len() as u64;
+        }
+        let lens = self.splices().iter().map(|splice| splice.text.len() as u64);
+        lens.map(|len| STEP_LEN + len).sum()
     }
 
     /// Joins typing: two insertions, the second right behind the first.
     fn join(&mut self, next: &Self) -> bool {
-        let (Self::Text(last), Self::Text(next)) = (self, next) else {
-            return false;
-        };
-        let ([last], [next]) = (last.as_mut_slice(), next.as_slice()) else {
+        let (Self::Splice(last), Self::Splice(next)) = (self, next) else {
             return false;
         };
         let is_typing = last.text.is_empty() && next.text.is_empty() && last.at.q1 == next.at.q0;
@@ -95,9 +102,13 @@ impl Group {
 /// Groups that can be undone and, after undoing, redone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct History {
-    done: VectorSync<Arc<Group>>,
+    /// The newest group that can be undone. It stands apart because typing extends it: a way down
+    /// the vector at each key would cost more than the rest of the step.
+    top: Option<Arc<Group>>,
+    /// The groups below it; empty when there is none.
+    below: VectorSync<Arc<Group>>,
     undone: VectorSync<Arc<Group>>,
-    /// Bytes of the groups in `done`.
+    /// Bytes of the groups that can be undone.
     len: u64,
 }
 
@@ -105,7 +116,7 @@ impl History {
     /// Returns the group that Undo would take back.
     #[must_use]
     pub fn last(&self) -> Option<&Group> {
-        self.done.last().map(Arc::as_ref)
+        self.top.as_deref()
     }
 
     /// Returns the group that Redo would bring back.
@@ -125,65 +136,59 @@ impl History {
         if !self.undone.is_empty() {
             self.undone = VectorSync::default();
         }
-        if self.last().is_some_and(|last| last.id == group) {
-            self.extend_last(step, after);
-        } else {
-            let len = step.len();
-            self.len += len;
-            let group = Group {
-                id: group,
-                steps: alloc::vec![step],
-                content: (before, after),
-                len,
-            };
-            self.done.push_back_mut(Arc::new(group));
+        match &mut self.top {
+            Some(top) if top.id == group => {
+                self.len += extend(Arc::make_mut(top), step, after);
+            }
+            _ => {
+                let len = step.len();
+                self.push_group(Arc::new(Group {
+                    id: group,
+                    steps: alloc::vec![step],
+                    content: (before, after),
+                    len,
+                }));
+            }
         }
         if self.len > limits.undo_len {
             self.forget_oldest(limits.undo_len);
         }
     }
 
-    fn extend_last(&mut self, step: Step, after: Version) {
-        let index = self.done.len() - 1;
-        let Some(last) = self.done.get_mut(index).map(Arc::make_mut) else {
-            return;
-        };
-        last.content.1 = after;
-        if last.steps.last_mut().is_some_and(|last| last.join(&step)) {
-            return;
+    fn push_group(&mut self, group: Arc<Group>) {
+        self.len += group.len;
+        if let Some(top) = self.top.replace(group) {
+            self.below.push_back_mut(top);
         }
-        let len = step.len();
-        last.len += len;
-        last.steps.push(step);
-        self.len += len;
     }
 
     /// Keeps the newest groups that fill three quarters of the limit, and always the newest one.
     fn forget_oldest(&mut self, limit: u64) {
         let mut kept = Vec::new();
-        let mut len = 0;
-        for group in self.done.iter().rev() {
-            if !kept.is_empty() && len + group.len > limit / 4 * 3 {
+        let mut len = self.top.as_ref().map_or(0, |top| top.len);
+        for group in self.below.iter().rev() {
+            if len + group.len > limit / 4 * 3 {
                 break;
             }
             len += group.len;
             kept.push(group.clone());
         }
-        self.done = kept.into_iter().rev().collect();
+        self.below = kept.into_iter().rev().collect();
         self.len = len;
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        if !self.done.is_empty() || !self.undone.is_empty() {
+        if self.top.is_some() || !self.undone.is_empty() {
             *self = Self::default();
         }
     }
 
     /// Takes the group that Undo takes back.
     pub fn pop(&mut self) -> Option<Arc<Group>> {
-        let group = self.done.last().cloned()?;
-        self.done.drop_last_mut();
+        let group = self.top.take()?;
+        self.top = self.below.last().cloned();
+        self.below.drop_last_mut();
         self.len -= group.len;
         Some(group)
     }
@@ -202,7 +207,18 @@ impl History {
 
     /// Adds what a redo brought back.
     pub fn push_redone(&mut self, group: Group) {
-        self.len += group.len;
-        self.done.push_back_mut(Arc::new(group));
+        self.push_group(Arc::new(group));
     }
+}
+
+/// Adds a step to a group; returns by how many bytes that grew it.
+fn extend(group: &mut Group, step: Step, after: Version) -> u64 {
+    group.content.1 = after;
+    if group.steps.last_mut().is_some_and(|last| last.join(&step)) {
+        return 0;
+    }
+    let len = step.len();
+    group.len += len;
+    group.steps.push(step);
+    len
 }

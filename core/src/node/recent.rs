@@ -123,13 +123,13 @@ impl Node {
 
     /// Remembers one change; `left` counts it and those of the same entry that follow.
     fn remember(&mut self, id: BufferId, seq: Seq, left: u64, change: Change) {
-        let Some(buffer) = self.state.buffer(id) else {
-            return;
-        };
-        let before = Version::new(buffer.version().raw() - left);
-        let recent = self.recent.entry(id).or_insert_with(|| Recent {
-            floor: before,
-            ..Recent::default()
+        let state = &self.state;
+        let recent = self.recent.entry(id).or_insert_with(|| {
+            let version = state.buffer(id).map_or(0, |buffer| buffer.version().raw());
+            Recent {
+                floor: Version::new(version.saturating_sub(left)),
+                ..Recent::default()
+            }
         });
         recent.push(seq, change);
     }

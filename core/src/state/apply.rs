@@ -58,7 +58,7 @@ impl State {
         if !entry.op.fits(shard) {
             return Err(ApplyError::DoesNotFit);
         }
-        let applied = self.applied.get(&shard).ok_or(ApplyError::UnknownShard)?;
+        let applied = *self.applied.get(&shard).ok_or(ApplyError::UnknownShard)?;
         if entry.seq != applied.next() {
             let expected = applied.next();
             return Err(ApplyError::WrongSeq {

@@ -12,7 +12,11 @@ use apex_host::link::{LinkError, Listener};
 use apex_host::seam::{ToolConfig, ToolHandle};
 use apex_host::tools::ToolHost;
 use clap::Parser;
+use mimalloc::MiMalloc;
 use tokio::signal::unix::{SignalKind, signal};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Keeps apex sessions and serves them; `apex` starts it when none runs.
 #[derive(Debug, Parser)]

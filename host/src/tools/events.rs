@@ -72,7 +72,7 @@ impl Told {
                 _ => None,
             },
             exec: match &entry.op {
-                Op::Meta(MetaOp::Exec(exec)) => Some(exec.clone()),
+                Op::Meta(MetaOp::Exec(exec)) => Some(Exec::clone(exec)),
                 _ => None,
             },
             notice: match &entry.op {

@@ -10,12 +10,12 @@ use apex_tests::harness::home::text;
 use apex_tests::harness::pty::Button;
 use apex_tests::harness::{Home, Peer, Pty};
 
-const PUT: &str = "\x13";
-const TO_END: &str = "\x1b[1;5F";
+pub(super) const PUT: &str = "\x13";
+pub(super) const TO_END: &str = "\x1b[1;5F";
 
 /// Waits until the `+Errors` of the user's directory says something.
 #[track_caller]
-fn wait_errors(peer: &mut Peer, home: &Home, words: &[&str]) {
+pub(super) fn wait_errors(peer: &mut Peer, home: &Home, words: &[&str]) {
     let errors = home.files().join("+Errors");
     peer.wait_buffer(&errors, |buffer| {
         let text = buffer.text().to_string();
@@ -23,7 +23,7 @@ fn wait_errors(peer: &mut Peer, home: &Home, words: &[&str]) {
     });
 }
 
-fn open(home: &Home, path: &Path) -> (Pty, Peer) {
+pub(super) fn open(home: &Home, path: &Path) -> (Pty, Peer) {
     let pty = Pty::apex(home, &[text(path)]);
     pty.wait_for(&format!("{} Del", text(path)));
     let mut peer = Peer::follow(home);
@@ -31,7 +31,7 @@ fn open(home: &Home, path: &Path) -> (Pty, Peer) {
     (pty, peer)
 }
 
-fn type_at_end(pty: &mut Pty, peer: &mut Peer, path: &Path, typed: &str) {
+pub(super) fn type_at_end(pty: &mut Pty, peer: &mut Peer, path: &Path, typed: &str) {
     pty.keys(TO_END);
     pty.keys(typed);
     peer.wait_buffer(path, |buffer| buffer.text().to_string().ends_with(typed));
@@ -230,7 +230,7 @@ fn limited(home: &Home) {
     drop(daemon);
 }
 
-fn check_kept(peer: &Peer, path: &Path, before: &[u8]) {
+pub(super) fn check_kept(peer: &Peer, path: &Path, before: &[u8]) {
     assert!(fs::read(path).unwrap() == before, "the file changed");
     let (_, buffer) = peer.buffer(path).unwrap();
     assert!(buffer.is_modified() && buffer.text().to_string().ends_with("more"));

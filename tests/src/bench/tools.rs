@@ -139,7 +139,7 @@ impl Stage {
         let version = buffer
             .map(apex_core::buffer::Buffer::version)
             .unwrap_or_default();
-        self.request(MetaOp::Exec(Exec {
+        self.request(MetaOp::Exec(Box::new(Exec {
             id: ExecId::new(0),
             asked_by: AttachmentId::new(0),
             view: ViewId::Top,
@@ -149,7 +149,7 @@ impl Stage {
             text: "SinkReport".into(),
             argument: String::new(),
             is_look: false,
-        }))?;
+        })))?;
         let line = self.peer.wait(|peer| {
             peer.records
                 .iter()

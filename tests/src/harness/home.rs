@@ -8,6 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::PATIENCE;
 
 /// The directories; gone when dropped, and the daemon with them.
 #[derive(Debug)]
@@ -145,20 +148,58 @@ impl Home {
         serde_json::from_str(&self.ok(arguments)).unwrap()
     }
 
+    /// The directory that the daemon watches for tools, as the one beside the program.
+    #[must_use]
+    pub fn plugins(&self) -> PathBuf {
+        self.0.join("plugins")
+    }
+
+    /// Installs a built tool: the manifest first, so that it is complete when it is seen.
+    #[track_caller]
+    pub fn install(&self, tool: &str) {
+        for end in ["toml", "wasm"] {
+            let file = format!("{tool}.{end}");
+            fs::write(self.plugins().join(&file), built(tool, end)).unwrap();
+        }
+    }
+
+    /// Installs a built tool and grants what it asks for.
+    #[track_caller]
+    pub fn add_tool(&self, tool: &str) {
+        self.install(tool);
+        self.ok(&["tool", "grant", tool]);
+    }
+
     /// Installs the bundled tool and grants what it asks for.
     #[track_caller]
     pub fn add_tidy(&self) {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
-        for file in ["tidy.toml", "tidy.wasm"] {
-            let from = source.join(file);
-            assert!(
-                from.is_file(),
-                "{} is missing; run `cargo xtask plugins`",
-                from.display()
-            );
-            fs::copy(from, self.0.join("plugins").join(file)).unwrap();
+        self.add_tool("tidy");
+    }
+
+    /// What `apex tools` says of a tool; none when it is not listed.
+    #[track_caller]
+    pub fn tool(&self, name: &str) -> Option<serde_json::Value> {
+        let tools = self.json(&["tools", "--json"]);
+        let tools = tools.as_array().unwrap();
+        tools.iter().find(|tool| tool["name"] == name).cloned()
+    }
+
+    /// Asks for the tools until one is so, and returns it. Nobody tells of what tools do between
+    /// entries, so it is asked for; each answer is as of a look at the directories of its own.
+    #[track_caller]
+    pub fn wait_tool(
+        &self,
+        name: &str,
+        is_so: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        let patience = Patience::new();
+        loop {
+            let tool = self.tool(name);
+            if let Some(tool) = tool.as_ref().filter(|tool| is_so(tool)) {
+                return tool.clone();
+            }
+            patience.check(|| format!("the tool {name} is not as expected: {tool:#?}"));
         }
-        self.ok(&["tool", "grant", "tidy"]);
     }
 
     /// Starts the daemon in the foreground, as a service manager would, and returns once it
@@ -169,7 +210,7 @@ impl Home {
 
     /// As [`Self::daemon`], in surroundings that `change` makes.
     pub fn daemon_of(&self, change: impl FnOnce(&mut Command)) -> Daemon {
-        let plugins = self.0.join("plugins");
+        let plugins = self.plugins();
         let mut command = self.program("apexd", &[OsStr::new("--plugins"), plugins.as_os_str()]);
         let log = fs::File::create(self.runtime().join("apexd.log")).unwrap();
         command.stderr(log);
@@ -251,6 +292,58 @@ pub(super) fn program(name: &str) -> PathBuf {
     let mut programs = here.ancestors().skip(1).take(2).map(|at| at.join(name));
     let program = programs.find(|program| program.is_file());
     program.unwrap_or_else(|| panic!("{name} is not built; run `cargo xtask test`"))
+}
+
+/// A file of a tool as `cargo xtask plugins` or `cargo xtask test` built it.
+///
+/// # Panics
+/// When it is not built.
+#[must_use]
+#[track_caller]
+pub fn built(tool: &str, end: &str) -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let file = format!("{tool}.{end}");
+    let mut programs = program("apexd");
+    programs.pop();
+    let dirs = [
+        root.join("plugins"),
+        root.join("target/guests"),
+        // Where a target folder of another place has them.
+        programs.join("../guests"),
+    ];
+    let found = dirs.iter().find_map(|dir| fs::read(dir.join(&file)).ok());
+    found.unwrap_or_else(|| panic!("{file} is not built; run `cargo xtask test`"))
+}
+
+/// How long something that is asked for again and again may take before a test has failed.
+#[derive(Debug)]
+pub struct Patience(Instant);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Patience {
+    /// Returns all of it.
+    #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "bounds only how long a test that fails takes to say so"
+    )]
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Goes on for now.
+    ///
+    /// # Panics
+    /// When it has come to its end, with these words.
+    #[track_caller]
+    pub fn check(&self, why: impl FnOnce() -> String) {
+        assert!(self.0.elapsed() < PATIENCE, "{}", why());
+    }
 }
 
 /// A path as an argument.

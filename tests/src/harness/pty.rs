@@ -148,7 +148,10 @@ impl Pty {
             } else {
                 "ended before it showed"
             };
-            panic!("apex {how} {what}; it shows\n{:?}", shown.screen)
+            let screen = format!("{:?}", shown.screen);
+            // Whoever reads the terminal needs it to the end.
+            drop(shown);
+            panic!("apex {how} {what}; it shows\n{screen}")
         })
     }
 
@@ -195,8 +198,8 @@ impl Pty {
             .wait_timeout_while(self.lock(), PATIENCE, |shown| !shown.is_ended)
             .unwrap();
         let text = shown.screen.text();
-        assert!(!timed_out.timed_out(), "apex goes on:\n{text}");
         drop(shown);
+        assert!(!timed_out.timed_out(), "apex goes on:\n{text}");
         (self.child.wait().unwrap().exit_code(), text)
     }
 }

@@ -38,6 +38,8 @@ impl follower::Guest for Loop {
             .iter()
             .any(|entry| matches!(entry.event, Event::Saved(_)))
         {
+            // So that a test knows, without waiting for a time.
+            eprintln!("loops from here on");
             let mut turns: u64 = 0;
             loop {
                 turns = std::hint::black_box(turns.wrapping_add(1));
