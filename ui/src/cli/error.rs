@@ -144,7 +144,9 @@ impl CliError {
                 Some("there is none; make one with `apex new NAME`".into())
             }
             Self::NoSession { labels, .. } => Some(format!("there are: {}", labels.join(", "))),
-            Self::NoBuffer(_) => Some("`apex ls --buffers` lists ids and names".into()),
+            Self::NoBuffer(_) => {
+                Some("`apex ls --buffers` lists ids and names, `apex open FILE` opens one".into())
+            }
             Self::ManyBuffers { ids, .. } => {
                 Some(format!("name one by its id: {}", ids.join(", ")))
             }
