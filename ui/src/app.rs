@@ -404,7 +404,10 @@ impl App {
 
     /// Forgets what was said last, so that [`Self::complaint`] is about what comes.
     pub fn hush(&mut self) {
-        self.note = Status::default();
+        // Without a session, what was said last is why.
+        if self.is_welcome {
+            self.note = Status::default();
+        }
     }
 
     /// Returns what went wrong last, if it did.

@@ -5,7 +5,7 @@ use apex_core::edit::{self, Bias};
 use apex_core::entry::{BufferOp, MetaOp, Op};
 use apex_core::ids::{AttachmentId, ProposalId, SERVER, Shard, ViewId};
 use apex_core::log::Record;
-use apex_core::message::{ClientMessage, ServerMessage};
+use apex_core::message::{ClientMessage, ErrorCode, ErrorMessage, ServerMessage};
 use apex_core::node::client::{Client, ClientEvent};
 use apex_core::proposal::Proposal;
 use apex_core::text::Span;
@@ -209,6 +209,7 @@ impl App {
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
                 ClientEvent::FollowUp(follow_up) => self.follow_up(follow_up),
+                ClientEvent::Error(error) if !self.is_welcome => self.turned_away(&error),
                 ClientEvent::Error(error) => self.complain(&error),
             }
         }
@@ -224,6 +225,19 @@ impl App {
             )
         };
         self.outbox.iter().any(is_it)
+    }
+
+    /// There will be no session: the user hears why in his shell.
+    fn turned_away(&mut self, error: &ErrorMessage) {
+        let mut words = error.message.clone();
+        if error.code == ErrorCode::Protocol {
+            words.push_str(
+                "\napexd and apex may be of different builds: put what is modified with the apex \
+                 that belongs to this apexd, end apexd, and try again",
+            );
+        }
+        self.complain(&words);
+        self.effects.push(Effect::Leave(String::new()));
     }
 
     fn welcome(&mut self) {

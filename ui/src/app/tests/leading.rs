@@ -189,3 +189,27 @@ fn what_was_typed_behind_a_put_is_warned_about() {
         "modified: /t/f; Exit again leaves, the session keeps it"
     );
 }
+
+#[test]
+fn a_ui_that_is_turned_away_leaves_and_says_why() {
+    let hello = ui_hello(
+        SessionName::Label("main".into()),
+        "ui".into(),
+        Takeover::Transfer,
+    );
+    let size = Size {
+        width: 80,
+        height: 24,
+    };
+    let mut app = App::new(hello, Opening::default(), size);
+    let error = ErrorMessage::new(ErrorCode::Limit, "there are too many sessions; end some");
+    let shards = Vec::new();
+    let told = Event::Message(ServerMessage::Error { error, shards });
+    let effects = app.update(Millis::new(1), told);
+    assert_eq!(effects, [Effect::Leave(String::new())]);
+    app.hush();
+    assert_eq!(
+        app.complaint().as_deref(),
+        Some("there are too many sessions; end some")
+    );
+}
