@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
@@ -112,6 +113,56 @@ fn open_goes_to_the_address_and_tells_the_buffer() {
     assert_eq!(opened.unwrap()["name"], text(&home.files().join("a")));
     let again = home.ok(&["open", "a"]);
     assert_eq!(again.trim(), id, "an open file is not opened twice");
+}
+
+#[test]
+fn a_session_that_is_made_shows_the_working_directory() {
+    let home = Home::new();
+    home.file("a", b"one\n");
+    home.ok(&["new", "one"]);
+    home.ok(&["--session", "two", "open", "a"]);
+    for (session, windows) in [("one", 1), ("two", 2)] {
+        let buffers = home.json(&["--session", session, "ls", "--buffers", "--json"]);
+        let names: Vec<_> = buffers
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|buffer| buffer["name"].as_str())
+            .filter(|name| name.ends_with('/'))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(names, [format!("{}/", text(&home.files()))], "{session}");
+        let listed = home.json(&["ls", "--json"]);
+        let of = listed.as_array().unwrap().iter();
+        let found = of.clone().find(|found| found["label"] == session).unwrap();
+        assert_eq!(found["windows"], windows, "{session}");
+    }
+}
+
+#[test]
+fn open_and_put_fail_when_the_file_cannot_be_shown_there_or_written() {
+    let home = Home::new();
+    let path = home.file("a", b"one\n");
+    let beyond = home.run(&["open", "a:5"]);
+    assert_eq!(beyond.code, Some(1), "{}", beyond.stderr);
+    assert!(
+        beyond.stderr.contains("no place 5: it has 1 line\n"),
+        "{}",
+        beyond.stderr
+    );
+    let special = home.run(&["open", "/dev/null"]);
+    assert_eq!(special.code, Some(1), "{}", special.stderr);
+    let id = home.ok(&["open", "a"]);
+    let buffer = BufferId::new(id.trim().parse().unwrap());
+    edit(&home, buffer, Splice::new(Span::at(0), "zero\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let refused = home.run(&["put", "a"]);
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(refused.stderr.contains("read-only"), "{}", refused.stderr);
+    assert_eq!(fs::read(&path).unwrap(), b"one\n");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    home.ok(&["put", "a"]);
+    assert_eq!(fs::read(&path).unwrap(), b"zero\none\n");
 }
 
 #[test]

@@ -25,6 +25,8 @@ use crate::layout::{Screen, Size};
 use crate::view::grid::Grid;
 use crate::view::{self, Scene, Status, Sweep};
 
+mod afar;
+
 mod edit;
 
 mod exec;
@@ -39,7 +41,13 @@ mod motion;
 
 mod mouse;
 
+mod notices;
+
+mod open;
+
 mod windows;
+
+pub use open::fresh_window;
 
 use files::Pending;
 use leading::Held;
@@ -89,6 +97,15 @@ pub struct FileArgument {
     pub path: String,
     /// `12`, `#34`, `3:5` or nothing.
     pub address: String,
+}
+
+/// What a UI opens as soon as it leads the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// What the user named on the command line.
+    pub files: Vec<FileArgument>,
+    /// Where he is, absolute: what a session shows that nobody has used.
+    pub directory: Option<String>,
 }
 
 /// Typing that is still one step of undo.
@@ -150,10 +167,12 @@ pub struct App {
     probes: BTreeMap<u64, look::Probe>,
     next_probe: u64,
     /// Addresses to show as soon as enough of the text is there.
-    shows: Vec<files::Show>,
+    shows: Vec<open::Show>,
     /// The version of each scratch window that was last scrolled for.
     followed: BTreeMap<WindowId, u64>,
-    files: Vec<FileArgument>,
+    opening: Opening,
+    /// What was told: what `Notices` lists.
+    notices: notices::Notices,
     last_frame: Option<view::Frame>,
     behind: Behind,
     is_welcome: bool,
@@ -166,7 +185,7 @@ pub struct App {
 impl App {
     /// Returns the model of a UI that says `hello` and opens files.
     #[must_use]
-    pub fn new(hello: Hello, files: Vec<FileArgument>, size: Size) -> Self {
+    pub fn new(hello: Hello, opening: Opening, size: Size) -> Self {
         Self {
             client: Client::new(hello),
             now: Millis::new(0),
@@ -192,7 +211,8 @@ impl App {
             next_probe: 1,
             shows: Vec::new(),
             followed: BTreeMap::new(),
-            files,
+            opening,
+            notices: notices::Notices::default(),
             last_frame: None,
             behind: Behind::Nothing,
             is_welcome: false,
@@ -380,6 +400,21 @@ impl App {
         self.finish();
         self.client.flush(&mut self.outbox);
         std::mem::take(&mut self.outbox)
+    }
+
+    /// Forgets what was said last, so that [`Self::complaint`] is about what comes.
+    pub fn hush(&mut self) {
+        // Without a session, what was said last is why.
+        if self.is_welcome {
+            self.note = Status::default();
+        }
+    }
+
+    /// Returns what went wrong last, if it did.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        let note = &self.note;
+        (note.is_alarm && !note.text.is_empty()).then(|| note.text.clone())
     }
 
     /// Returns the last messages to the daemon: all that was appended, and that the user left.

@@ -22,6 +22,8 @@ pub mod ask;
 
 pub mod join;
 
+pub mod follow;
+
 mod ls;
 
 mod new;

@@ -190,6 +190,11 @@ pub const BINDINGS: &[Binding] = &[
         "take the session over from another UI",
     ),
     key(
+        KeyCode::F(3),
+        Action::Command("Notices"),
+        "Notices: list what tools and apexd said",
+    ),
+    key(
         KeyCode::F(5),
         Action::Execute,
         "execute the selection, or the word at the cursor (B2)",
@@ -271,11 +276,7 @@ pub const BINDINGS: &[Binding] = &[
         Action::Grow(Button::Third),
         "the window alone (box with B3)",
     ),
-    key(
-        KeyCode::Up,
-        Action::Move(Motion::Up),
-        "move; with Shift select",
-    ),
+    key(KeyCode::Up, Action::Move(Motion::Up), "move"),
     key(KeyCode::Down, Action::Move(Motion::Down), ""),
     key(KeyCode::Left, Action::Move(Motion::Left), ""),
     key(KeyCode::Right, Action::Move(Motion::Right), ""),
@@ -305,13 +306,25 @@ pub const BINDINGS: &[Binding] = &[
     shift(KeyCode::Down, Action::Extend(Motion::Down), ""),
     shift(KeyCode::Left, Action::Extend(Motion::Left), ""),
     shift(KeyCode::Right, Action::Extend(Motion::Right), ""),
-    shift(KeyCode::Home, Action::Extend(Motion::LineStart), ""),
+    shift(
+        KeyCode::Home,
+        Action::Extend(Motion::LineStart),
+        "select to the ends of the line, by windows",
+    ),
     shift(KeyCode::End, Action::Extend(Motion::LineEnd), ""),
     shift(KeyCode::PageUp, Action::Extend(Motion::PageUp), ""),
     shift(KeyCode::PageDown, Action::Extend(Motion::PageDown), ""),
-    ctrl_shift(KeyCode::Left, Action::Extend(Motion::WordLeft), ""),
+    ctrl_shift(
+        KeyCode::Left,
+        Action::Extend(Motion::WordLeft),
+        "select by words",
+    ),
     ctrl_shift(KeyCode::Right, Action::Extend(Motion::WordRight), ""),
-    ctrl_shift(KeyCode::Home, Action::Extend(Motion::Start), ""),
+    ctrl_shift(
+        KeyCode::Home,
+        Action::Extend(Motion::Start),
+        "select to the ends of the text",
+    ),
     ctrl_shift(KeyCode::End, Action::Extend(Motion::End), ""),
     alt(KeyCode::Char('a'), Action::SelectAll, "select all"),
     key(
@@ -324,8 +337,8 @@ pub const BINDINGS: &[Binding] = &[
         Action::Erase(Erase::Char),
         "erase the character before",
     ),
-    shift(KeyCode::Backspace, Action::Erase(Erase::Char), ""),
     ctrl(KeyCode::Char('h'), Action::Erase(Erase::Char), ""),
+    shift(KeyCode::Backspace, Action::Erase(Erase::Char), ""),
     ctrl(
         KeyCode::Char('w'),
         Action::Erase(Erase::Word),
@@ -350,45 +363,82 @@ pub const BINDINGS: &[Binding] = &[
     ctrl(KeyCode::Char('i'), Action::Insert('\t'), ""),
 ];
 
+/// What the help says before and behind the keys.
+const HELP_HEAD: &str = "\
+Any word can be executed (B2, F5) or looked up (B3, F6): put the cursor on it,
+or select what is meant. Commands stand in the tag, the line over each text.
+To give another one: F4, type it, Esc (selects what was typed), F5.
+
+";
+const HELP_TAIL: &str = "
+Mouse: left selects, middle (or Ctrl and left) executes, right (or Alt and
+left) looks up. While left is down, middle cuts and right pastes. The box at
+the left of a tag grows its window, and moves it when dragged.
+
+Commands: Cut Del Delcol Delete Exit Get Kill Look New Newcol Notices Paste
+Put Put! Putall Redo Snarf Sort Tab Undo Zerox. Any other word runs in the
+shell; its output comes to +Errors. In a shell, `apex --help` tells the rest.
+";
+/// Cells that the names of keys take in the help.
+const HELP_NAMES_WIDTH: usize = 21;
+
 /// Returns the key table for people, a line each.
 #[must_use]
 pub fn help() -> String {
-    let mut lines: Vec<(String, &str)> = Vec::new();
-    for binding in BINDINGS {
-        let name = name(*binding);
-        match lines.last_mut() {
-            Some((names, _)) if binding.help.is_empty() => {
-                names.push(' ');
-                names.push_str(&name);
-            }
-            _ => lines.push((name, binding.help)),
-        }
-    }
-    let mut text = String::new();
-    for (names, help) in lines {
+    let mut text = HELP_HEAD.to_owned();
+    let mut rest = BINDINGS;
+    while let [first, behind @ ..] = rest {
+        let more = behind
+            .iter()
+            .take_while(|next| next.help.is_empty())
+            .count();
+        let (group, behind) = rest.split_at(1 + more);
+        rest = behind;
         // Writing to a string does not fail.
-        let _written = writeln!(text, "{help}\n\t{names}");
+        let names = names(group);
+        let _written = writeln!(text, "{names:HELP_NAMES_WIDTH$} {}", first.help);
     }
-    text
+    text + HELP_TAIL
 }
 
-fn name(binding: Binding) -> String {
-    let mut name = String::new();
-    for (modifier, word) in [
+/// Returns the names of keys of one meaning: modifiers that they share once.
+fn names(group: &[Binding]) -> String {
+    let mut names = String::new();
+    let mut last = None;
+    for binding in group {
+        let prefix = prefix(binding.modifiers);
+        if last == Some(binding.modifiers) && !prefix.is_empty() {
+            names.push('/');
+        } else {
+            names.push_str(if names.is_empty() { "" } else { " " });
+            names.push_str(&prefix);
+        }
+        last = Some(binding.modifiers);
+        names.push_str(&key_name(binding.code));
+    }
+    names
+        .replace("Up/Down/Left/Right", "arrows")
+        .replace("Up Down Left Right", "arrows")
+}
+
+fn prefix(modifiers: KeyModifiers) -> String {
+    let words = [
         (KeyModifiers::CONTROL, "Ctrl-"),
         (KeyModifiers::ALT, "Alt-"),
         (KeyModifiers::SHIFT, "Shift-"),
-    ] {
-        if binding.modifiers.contains(modifier) {
-            name.push_str(word);
-        }
+    ];
+    let down = words
+        .into_iter()
+        .filter(|(modifier, _)| modifiers.contains(*modifier));
+    down.map(|(_, word)| word).collect()
+}
+
+fn key_name(code: KeyCode) -> String {
+    match code {
+        KeyCode::Char(c) => c.to_uppercase().collect(),
+        KeyCode::F(number) => format!("F{number}"),
+        code => format!("{code:?}"),
     }
-    match binding.code {
-        KeyCode::Char(c) => name.extend(c.to_uppercase()),
-        KeyCode::F(number) => name.push_str(&format!("F{number}")),
-        code => name.push_str(&format!("{code:?}")),
-    }
-    name
 }
 
 /// Returns the action of a key by its name in the table.
@@ -396,7 +446,7 @@ fn name(binding: Binding) -> String {
 pub(crate) fn action_named(wanted: &str) -> Option<Action> {
     BINDINGS
         .iter()
-        .find(|binding| name(**binding) == wanted)
+        .find(|binding| prefix(binding.modifiers) + &key_name(binding.code) == wanted)
         .map(|binding| binding.action)
 }
 
@@ -541,7 +591,7 @@ mod tests {
         for (i, one) in BINDINGS.iter().enumerate() {
             for other in &BINDINGS[i + 1..] {
                 let is_same = one.code == other.code && one.modifiers == other.modifiers;
-                assert!(!is_same, "{} is bound twice", name(*one));
+                assert!(!is_same, "{} is bound twice", names(&[*one]));
             }
         }
     }
@@ -603,7 +653,19 @@ mod tests {
     #[test]
     fn the_help_names_every_key() {
         let help = help();
-        assert!(help.contains("Put\n\tCtrl-S\n"), "{help}");
-        assert!(help.contains("\tF5 Alt-Enter Alt-E\n"), "{help}");
+        for line in [
+            "Ctrl-S                Put\n",
+            "F5 Alt-Enter/E        execute the selection, or the word at the cursor (B2)\n",
+            "Alt-arrows            to another window, another column\n",
+            "arrows                move\n",
+            "Shift-arrows          select\n",
+            "Backspace Ctrl-H Shift-Backspace erase the character before\n",
+        ] {
+            assert!(help.contains(line), "{line}: {help}");
+        }
+        for binding in BINDINGS {
+            assert!(help.contains(&key_name(binding.code)) || help.contains("arrows"));
+        }
+        assert!(help.lines().all(|line| line.len() < 80), "{help}");
     }
 }

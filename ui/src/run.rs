@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::app::{App, Effect, Event, FileArgument};
+use crate::app::{App, Effect, Event, Opening};
 use crate::input::decode::Decoder;
 use crate::input::{Input, Translator};
 use crate::link::{Link, LinkError};
@@ -69,13 +69,13 @@ impl From<io::Error> for UiError {
 ///
 /// # Errors
 /// [`UiError`]: why it ended otherwise.
-pub async fn run_ui(link: Link, hello: Hello, files: Vec<FileArgument>) -> Result<String, UiError> {
+pub async fn run_ui(link: Link, hello: Hello, opening: Opening) -> Result<String, UiError> {
     let stdin = rustix::stdio::stdin();
     if !rustix::termios::isatty(stdin) || !rustix::termios::isatty(rustix::stdio::stdout()) {
         return Err(UiError::NotATerminal);
     }
     let mut terminal = Terminal::enter(depth())?;
-    let app = App::new(hello, files, Terminal::size()?);
+    let app = App::new(hello, opening, Terminal::size()?);
     let mut screen = Running {
         app,
         link,
@@ -293,20 +293,48 @@ impl Running {
         Ok(())
     }
 
-    /// Says the last words to the daemon.
+    /// Says the last words to the daemon, once it is known what became of the ones before.
     async fn leave(&mut self, words: String) -> Result<String, UiError> {
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(LEAVE_MS);
+        let settled = tokio::time::timeout_at(deadline, self.settle()).await;
+        if let Ok(Err(error)) = settled {
+            return Err(error);
+        }
+        let complaint = self.app.complaint();
+        let owed = self.app.owed();
         let messages = self.app.leave();
         self.send_now(&messages)?;
-        let flushed = self.link.flush();
         // A daemon that takes nothing more keeps what it has; the rest was acknowledged or is told
         // in the error.
-        match tokio::time::timeout(Duration::from_millis(LEAVE_MS), flushed).await {
-            Ok(Ok(())) => Ok(words),
-            Ok(Err(error)) => Err(UiError::Lost(error.to_string())),
-            Err(_) => Err(UiError::Lost(
-                "the daemon does not take the last changes".into(),
-            )),
+        match tokio::time::timeout_at(deadline, self.link.flush()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(UiError::Lost(error.to_string())),
+            Err(_) => {
+                let words = "the daemon does not take the last changes".to_owned();
+                let words = [Some(words), owed].into_iter().flatten();
+                return Err(UiError::Lost(words.collect::<Vec<_>>().join("\n")));
+            }
         }
+        match owed.or(complaint) {
+            Some(wrong) => Err(UiError::Lost(format!("{wrong}\n{words}").trim_end().into())),
+            None => Ok(words),
+        }
+    }
+
+    /// Listens until nothing that the user did is on its way.
+    async fn settle(&mut self) -> Result<(), UiError> {
+        self.app.hush();
+        while self.app.is_owing() {
+            let messages = self.app.flush();
+            self.send_now(&messages)?;
+            let message = self
+                .link
+                .receive()
+                .await
+                .map_err(|error| UiError::Lost(error.to_string()))?;
+            self.app.update(now(), Event::Message(message));
+        }
+        Ok(())
     }
 }
 

@@ -42,7 +42,73 @@ pub enum Mark {
     /// It spells out something that is not a character.
     Spelled,
     /// A tool has something to say about it.
-    Noted,
+    Noted(Tone),
+}
+
+/// What a tool's annotation is about; the later, the more it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tone {
+    /// Prose in a program.
+    Comment,
+    /// A text in quotes, a number.
+    Literal,
+    /// A word of the language.
+    Keyword,
+    /// Something that is looked for.
+    Match,
+    /// A hint.
+    Hint,
+    /// Good to know.
+    Information,
+    /// Something may be wrong.
+    Warning,
+    /// Something is wrong.
+    Error,
+}
+
+impl Tone {
+    /// Returns what an annotation of a style and a severity is about; the severity decides unless
+    /// it is 0, style only. A style that has no colours here is shown plainly.
+    #[must_use]
+    pub fn of(style: &str, severity: u8) -> Option<Self> {
+        Some(match (severity, style) {
+            (4, _) => Self::Error,
+            (3, _) => Self::Warning,
+            (2, _) => Self::Information,
+            (1, _) => Self::Hint,
+            (_, "comment") => Self::Comment,
+            (_, "string" | "number" | "literal") => Self::Literal,
+            (_, "keyword") => Self::Keyword,
+            (_, "match") => Self::Match,
+            (_, "hint") => Self::Hint,
+            (_, "information") => Self::Information,
+            (_, "warning") => Self::Warning,
+            (_, "error") => Self::Error,
+            _ => return None,
+        })
+    }
+
+    /// Returns the colour of the text.
+    const fn ink(self, plain: Rgb) -> Rgb {
+        match self {
+            Self::Comment => OLIVE,
+            Self::Literal => GREEN,
+            Self::Keyword | Self::Information => BLUE,
+            Self::Match | Self::Hint => plain,
+            Self::Warning => BROWN,
+            Self::Error => RED,
+        }
+    }
+
+    /// Returns the attributes beside the colours.
+    const fn attributes(self) -> &'static str {
+        match self {
+            Self::Comment | Self::Literal | Self::Match => "",
+            Self::Keyword => ";1",
+            Self::Hint | Self::Information | Self::Warning => ";4",
+            Self::Error => ";1;4",
+        }
+    }
 }
 
 /// The role of a cell.
@@ -104,6 +170,8 @@ const PURPLE: Rgb = (0x88, 0x88, 0xcc);
 const BLUE: Rgb = (0x00, 0x00, 0x99);
 const RED: Rgb = (0xaa, 0x00, 0x00);
 const GREEN: Rgb = (0x00, 0x66, 0x00);
+const BROWN: Rgb = (0x88, 0x44, 0x00);
+const ORANGE: Rgb = (0xff, 0xd0, 0x80);
 
 impl Role {
     /// Returns foreground and background.
@@ -120,7 +188,9 @@ impl Role {
             Surface::Alarm => (WHITE, RED, RED),
         };
         match self.mark {
-            Mark::Plain | Mark::Noted => (ink, ground),
+            Mark::Plain => (ink, ground),
+            Mark::Noted(Tone::Match) => (ink, ORANGE),
+            Mark::Noted(tone) => (tone.ink(ink), ground),
             Mark::Selected => (ink, selected),
             Mark::Executing => (WHITE, RED),
             Mark::Looking => (WHITE, GREEN),
@@ -135,7 +205,10 @@ impl Role {
             (Mark::Executing, _) => ";1;7",
             (Mark::Looking, _) => ";4;7",
             (Mark::Spelled, _) => ";2",
-            (Mark::Noted, _) => ";4",
+            (Mark::Noted(Tone::Comment), _) => ";2",
+            (Mark::Noted(Tone::Literal), _) => "",
+            (Mark::Noted(Tone::Match), _) => ";1",
+            (Mark::Noted(tone), _) => tone.attributes(),
             (Mark::Plain, Surface::Tag | Surface::Status) => ";4",
             (Mark::Plain, Surface::TagFocused) => ";1;4",
             (Mark::Plain, Surface::Alarm) => ";1;7",
@@ -148,16 +221,19 @@ impl Role {
     #[must_use]
     pub fn parameters(self, depth: Depth) -> String {
         let ((fr, fg, fb), (br, bg, bb)) = self.colours();
-        let underline = if self.mark == Mark::Noted { ";4" } else { "" };
+        let more = match self.mark {
+            Mark::Noted(tone) => tone.attributes(),
+            Mark::Plain | Mark::Selected | Mark::Executing | Mark::Looking | Mark::Spelled => "",
+        };
         match depth {
             Depth::Mono => format!("0{}", self.attributes()),
             Depth::Indexed => format!(
-                "0;38;5;{};48;5;{}{underline}",
+                "0;38;5;{};48;5;{}{more}",
                 nearest((fr, fg, fb)),
                 nearest((br, bg, bb))
             ),
             Depth::True => {
-                format!("0;38;2;{fr};{fg};{fb};48;2;{br};{bg};{bb}{underline}")
+                format!("0;38;2;{fr};{fg};{fb};48;2;{br};{bg};{bb}{more}")
             }
         }
     }
@@ -211,5 +287,40 @@ mod tests {
             mark: Mark::Selected,
         };
         assert_eq!(selected.parameters(Depth::Mono), "0;7");
+    }
+
+    #[test]
+    fn annotations_of_different_kinds_look_different_at_every_depth() {
+        let kinds = [
+            ("comment", 0),
+            ("match", 0),
+            ("keyword", 0),
+            ("error", 0),
+            ("", 3),
+            ("", 1),
+        ];
+        let look = |style, severity, depth| {
+            let role = Role {
+                surface: Surface::Body,
+                mark: Tone::of(style, severity).map_or(Mark::Plain, Mark::Noted),
+            };
+            role.parameters(depth)
+        };
+        for depth in [Depth::True, Depth::Indexed] {
+            let looks = kinds.map(|(style, severity)| look(style, severity, depth));
+            let plain = look("unheard of", 0, depth);
+            let mut all: Vec<_> = looks.into_iter().chain([plain]).collect();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), kinds.len() + 1, "{depth:?}: {all:?}");
+        }
+        for depth in [Depth::True, Depth::Indexed, Depth::Mono] {
+            let plain = Role::plain(Surface::Body).parameters(depth);
+            assert_eq!(look("unheard of", 0, depth), plain);
+            assert_eq!(look("unheard of", 9, depth), plain);
+            let error = look("error", 0, depth);
+            assert_eq!(look("comment", 4, depth), error, "the severity decides");
+        }
+        assert_eq!(look("error", 0, Depth::Mono), "0;1;4");
     }
 }

@@ -14,7 +14,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::layout::wrap::{self, Glyph, Row, Shape, Shown};
 use crate::layout::{ColumnSpec, Rect, Screen, Size, WindowSpec, arrange};
-use crate::theme::{Mark, Role, Surface};
+use crate::theme::{Mark, Role, Surface, Tone};
 
 pub mod grid;
 
@@ -399,7 +399,7 @@ pub fn view_of(scene: &Scene<'_>, buffer: &Buffer, id: ViewId) -> View {
 struct Inks {
     dot: Span,
     sweep: Option<Sweep>,
-    notes: Vec<Span>,
+    notes: Vec<(Span, Tone)>,
 }
 
 impl Inks {
@@ -408,7 +408,7 @@ impl Inks {
             .layers()
             .flat_map(|(_, _, spans)| spans.iter())
             .filter(|note| note.at.q1 > origin)
-            .map(|note| note.at)
+            .filter_map(|note| Some((note.at, Tone::of(&note.style, note.severity)?)))
             .collect();
         Self {
             dot: key.view.dot,
@@ -427,8 +427,9 @@ impl Inks {
         if covers(self.dot) {
             return Mark::Selected;
         }
-        if self.notes.iter().any(|note| covers(*note)) {
-            return Mark::Noted;
+        let tones = self.notes.iter().filter(|(at, _)| covers(*at));
+        if let Some(tone) = tones.map(|(_, tone)| *tone).max() {
+            return Mark::Noted(tone);
         }
         match glyph.shown {
             Shown::Spelled(_) | Shown::Byte(_) => Mark::Spelled,
@@ -440,7 +441,7 @@ impl Inks {
     fn filler(&self, row: &Row) -> Mark {
         match row.glyphs.last() {
             Some(last) if last.shown == Shown::Newline => match self.mark(last) {
-                Mark::Noted => Mark::Plain,
+                Mark::Noted(_) => Mark::Plain,
                 mark => mark,
             },
             _ => Mark::Plain,

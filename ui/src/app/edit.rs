@@ -23,7 +23,7 @@ impl App {
 
     fn type_text(&mut self, text: &str, input: Input) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         if self.is_displaced(view) {
             return self.type_afar(view, text);
@@ -68,8 +68,11 @@ impl App {
     /// Erases the selection, or what the key says.
     pub(super) fn erase(&mut self, what: Erase) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
+        if self.is_displaced(view) {
+            return self.erase_afar(view, what);
+        }
         if !self.may_edit(view, || Held::Input(Input::Action(Action::Erase(what)))) {
             return;
         }
@@ -99,7 +102,7 @@ impl App {
         self.reveal(view, span.q0, Reveal::Near);
     }
 
-    fn erased(&self, view: ViewId, q: u64, what: Erase) -> Span {
+    pub(super) fn erased(&self, view: ViewId, q: u64, what: Erase) -> Span {
         let (Some((_, buffer, _)), Some((shape, _))) = (self.text(view), self.shape(view)) else {
             return Span::at(q);
         };
@@ -158,7 +161,8 @@ impl App {
         if dot.is_empty() {
             return;
         }
-        if is_cutting && !self.may_edit(view, || Held::Cut(view)) {
+        let is_displaced = self.is_displaced(view);
+        if is_cutting && !is_displaced && !self.may_edit(view, || Held::Cut(view)) {
             return;
         }
         self.snarf = self
@@ -167,7 +171,9 @@ impl App {
         if self.snarf.len() <= CLIPBOARD_LEN_MAX {
             self.effects.push(Effect::Copy(self.snarf.clone()));
         }
-        if is_cutting {
+        if is_cutting && is_displaced {
+            self.erase_afar(view, Erase::Char);
+        } else if is_cutting {
             self.typing = None;
             let group = self.node_mut().new_group();
             self.replace(view, Splice::new(dot, ""), group);
@@ -176,6 +182,10 @@ impl App {
 
     /// Replaces a view's selection by the snarf buffer, which stays selected.
     pub(super) fn paste(&mut self, view: ViewId) {
+        if self.is_displaced(view) && !self.snarf.is_empty() {
+            let snarf = self.snarf.clone();
+            return self.type_afar(view, &snarf);
+        }
         if self.snarf.is_empty() || !self.may_edit(view, || Held::Paste(view)) {
             return;
         }

@@ -5,13 +5,16 @@ use apex_core::ids::{BufferId, ColumnId, Shard, ViewId, WindowId};
 use apex_core::node::windows::Placement;
 use apex_core::text::{Span, Text};
 
+use super::files::Pending;
 use super::leading::Held;
-use super::motion::{count, is_word};
+use super::motion::{is_word, run_at};
 use super::{App, Effect};
 use crate::view::is_dirty;
 
 /// Code points under which an unnamed window is closed without a warning.
 const UNNAMED_COUNT_MAX: u64 = 100;
+/// Rows of the help that are worth reading at once.
+const HELP_ROWS_MIN: u16 = 16;
 /// Narrowest column that may be divided, in cells.
 const COLUMN_WIDTH_MIN: u16 = 20;
 
@@ -40,6 +43,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("Look", App::look_command),
     ("New", App::new_windows),
     ("Newcol", |app, _| app.newcol()),
+    ("Notices", |app, _| app.list_notices()),
     ("Paste", |app, order| app.on_text(order, App::paste)),
     ("Put", |app, order| {
         app.put(order.view, &order.argument, false);
@@ -66,7 +70,7 @@ impl App {
     /// Executes the selection or the word at the cursor of the text that has the keyboard.
     pub(super) fn execute_at_focus(&mut self, has_argument: bool) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         let argument = has_argument.then(|| self.selected_text());
         let dot = self.dot(view);
@@ -143,7 +147,7 @@ impl App {
     fn on_text(&mut self, order: &Order, act: impl FnOnce(&mut Self, ViewId)) {
         match self.window_for(order.view) {
             Some(window) => act(self, ViewId::Body(window)),
-            None => self.say("click into a window first"),
+            None => self.say("no window has the keyboard: click into one, or Alt-arrows"),
         }
     }
 
@@ -207,7 +211,7 @@ impl App {
             return;
         }
         let Some(window) = self.window_for(order.view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         let kind = self.text(body).map(|(_, buffer, _)| buffer.kind());
@@ -234,7 +238,7 @@ impl App {
             return;
         }
         let Some(window) = self.window_for(order.view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         let command = if is_forced { "Delete" } else { "Del" };
@@ -244,7 +248,7 @@ impl App {
         }) {
             return;
         }
-        if !is_forced && !self.warn(&[window]) {
+        if !is_forced && !self.warn(command, &[window]) {
             return;
         }
         if let Err(error) = self.node_mut().close_window(window) {
@@ -254,8 +258,9 @@ impl App {
         self.selected = self.selected.filter(|view| view.window() != Some(window));
     }
 
-    /// Warns of each window whose text would be lost, once per version. Returns whether to go on.
-    fn warn(&mut self, windows: &[WindowId]) -> bool {
+    /// Warns of each window whose text a command would lose, once per version. Returns whether to
+    /// go on.
+    fn warn(&mut self, command: &str, windows: &[WindowId]) -> bool {
         let mut lost: Vec<(ViewId, BufferId, u64)> = Vec::new();
         for window in windows {
             let view = ViewId::Body(*window);
@@ -281,7 +286,7 @@ impl App {
             } else {
                 name
             };
-            let words = format!("{name} modified\n");
+            let words = format!("{name} modified; Put keeps it, a second {command} drops it\n");
             self.report(Some(*view), &words);
         }
         lost.is_empty()
@@ -313,7 +318,7 @@ impl App {
                 "attachment {leader} leads a window of this column"
             ));
         }
-        if !self.warn(&windows) {
+        if !self.warn("Delcol", &windows) {
             return;
         }
         if let Err(error) = self.node_mut().close_column(column) {
@@ -397,7 +402,11 @@ impl App {
         let mut names = Vec::new();
         for (id, buffer) in state.buffers() {
             let version = buffer.version().raw();
-            if is_dirty(buffer) && self.warned.get(&id) != Some(&version) {
+            // What is being put is waited for on the way out.
+            let is_put = self.pending.values().any(|pending| {
+                matches!(pending, Pending::Put(of, at) if *of == id && at.raw() == version)
+            });
+            if is_dirty(buffer) && !is_put && self.warned.get(&id) != Some(&version) {
                 fresh.push((id, version));
                 let name = buffer.name();
                 names.push(
@@ -414,7 +423,7 @@ impl App {
             self.warned.extend(fresh);
             let names = names.join(", ");
             return self.complain(&format!(
-                "modified: {names}; the session keeps it; Exit again"
+                "modified: {names}; Exit again leaves, the session keeps it"
             ));
         }
         let label = &self.node().state().meta().label;
@@ -422,7 +431,7 @@ impl App {
         self.effects.push(Effect::Leave(words));
     }
 
-    /// Shows the key table in a window of its own.
+    /// Shows the key table in a window of its own, which gets the keyboard so that it scrolls.
     pub(super) fn help(&mut self) {
         if !self.may_arrange() {
             return;
@@ -438,9 +447,11 @@ impl App {
         };
         match made {
             Ok(window) => {
-                self.set_dot(ViewId::Body(window), Span::at(0));
-                self.uncover(window);
-                self.reveal(ViewId::Body(window), 0, super::motion::Reveal::Near);
+                let view = ViewId::Body(window);
+                self.set_focus(view);
+                self.set_dot(view, Span::at(0));
+                self.uncover_rows(window, HELP_ROWS_MIN);
+                self.reveal(view, 0, super::motion::Reveal::Near);
             }
             Err(error) => self.complain(&error),
         }
@@ -450,10 +461,7 @@ impl App {
 /// Returns what a click on a command means: the longest run of file-name characters, `<`, `>` and
 /// `|`, not across a colon.
 fn command_at(text: &Text, q: u64) -> Span {
-    let is_part = |c: &char| is_word(*c) || ".-+/@<>|!".contains(*c);
-    let left = count(text.chars_before(q).take_while(is_part));
-    let right = count(text.chars_from(q).take_while(is_part));
-    Span::new(q - left, q + right)
+    run_at(text, q, |c| is_word(c) || ".-+/@<>|!".contains(c))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What the daemon does for windows: files put, read again and opened, commands run and killed.
+//! What the daemon does for windows: files put and read again, commands run and killed.
 
 use apex_core::address;
 use apex_core::buffer::Buffer;
 use apex_core::entry::{BufferKind, SaveCause};
-use apex_core::ids::{BufferId, RequestId, Shard, ViewId};
+use apex_core::ids::{BufferId, RequestId, Shard, Version, ViewId, WindowId};
 use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
 use apex_core::node::decide::FollowUp;
 use apex_core::node::windows::Placement;
@@ -13,13 +13,16 @@ use apex_core::text::Span;
 use super::App;
 use super::leading::Held;
 use super::motion::Reveal;
+use super::open::Show;
 use crate::view::is_dirty;
 
 /// A request that the daemon has not answered.
 #[derive(Clone, Debug)]
 pub(super) enum Pending {
-    /// A file is written, or read again.
-    File(BufferId),
+    /// A version is written to its file.
+    Put(BufferId, Version),
+    /// A file is read again.
+    Get(BufferId),
     /// A file is opened.
     Open {
         /// Where to go in it.
@@ -29,16 +32,10 @@ pub(super) enum Pending {
         /// Whose directory errors go to.
         directory: String,
     },
+    /// The user's directory is opened, to stand where this window is.
+    Home(WindowId),
     /// A command is run or killed; errors go to this directory.
     Run(String),
-}
-
-/// A buffer to show as soon as it is there and led by this UI.
-#[derive(Clone, Debug)]
-pub(super) struct Show {
-    buffer: BufferId,
-    address: String,
-    placement: Option<Placement>,
 }
 
 impl App {
@@ -104,7 +101,7 @@ impl App {
     /// Puts the file of a window; with `is_forced` although it changed on disk.
     pub(super) fn put(&mut self, view: ViewId, argument: &str, is_forced: bool) {
         let Some(window) = self.window_for(view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         let Some((id, buffer, _)) = self.text(body) else {
@@ -113,10 +110,10 @@ impl App {
         let name = buffer.name().to_owned();
         if argument.is_empty() {
             if buffer.kind() != BufferKind::File {
-                return self.complain(&"only a file is put; write its name into the tag first");
+                return self.complain(&"only a file is put; `Put NAME` writes this text to one");
             }
             if name.is_empty() {
-                return self.complain(&"no name: write one into the tag, then Put");
+                return self.complain(&"no name: F4, type one in front of Del, then Put");
             }
         }
         let word = if is_forced { "Put!" } else { "Put" };
@@ -153,7 +150,7 @@ impl App {
             is_forced,
             cause,
         });
-        self.pending.insert(request, Pending::File(buffer));
+        self.pending.insert(request, Pending::Put(buffer, version));
     }
 
     /// Puts every modified file that has a name.
@@ -182,7 +179,7 @@ impl App {
     /// Reads a window's file again; a modified one is warned about once.
     pub(super) fn get_file(&mut self, view: ViewId) {
         let Some(window) = self.window_for(view) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
         if !self.may_edit(body, || Held::Command {
@@ -196,7 +193,7 @@ impl App {
         };
         let version = text.version().raw();
         if text.name().is_empty() {
-            return self.complain(&"no name: write one into the tag, then Get");
+            return self.complain(&"no name: F4, type one in front of Del, then Get");
         }
         if is_dirty(text) && self.warned.get(&buffer) != Some(&version) {
             let words = format!(
@@ -207,41 +204,7 @@ impl App {
             return self.report(Some(body), &words);
         }
         let request = self.send(|request| ClientMessage::FileGet { request, buffer });
-        self.pending.insert(request, Pending::File(buffer));
-    }
-
-    /// Opens a file or directory, and shows it.
-    pub(super) fn open(
-        &mut self,
-        directory: &str,
-        path: &str,
-        address: &str,
-        placement: Option<Placement>,
-    ) {
-        let request = self.send(|request| ClientMessage::FileOpen {
-            request,
-            directory: directory.into(),
-            path: path.into(),
-        });
-        let (address, directory) = (address.into(), directory.into());
-        self.pending.insert(
-            request,
-            Pending::Open {
-                address,
-                placement,
-                directory,
-            },
-        );
-    }
-
-    /// Opens what the command line named, as soon as there is a session to show it in.
-    pub(super) fn open_arguments(&mut self) {
-        if self.files.is_empty() || !self.client.is_leading() {
-            return;
-        }
-        for file in std::mem::take(&mut self.files) {
-            self.open("/", &file.path, &file.address, None);
-        }
+        self.pending.insert(request, Pending::Get(buffer));
     }
 
     /// Runs a command outside the editor.
@@ -332,14 +295,15 @@ impl App {
                 if is_new {
                     self.say("a new file");
                 }
-                self.shows.push(Show {
-                    buffer,
-                    address,
-                    placement,
-                });
+                self.shows.push(Show::new(buffer, address, placement));
+            }
+            // The session begins where the daemon laid it out.
+            (Pending::Home(_), Err(error)) => self.complain(&error.message),
+            (Pending::Home(first), Ok(Answer::Opened { buffer, .. })) => {
+                self.shows.push(Show::home(buffer, first));
             }
             (_, Ok(_)) => {}
-            (Pending::File(buffer), Err(error)) => {
+            (Pending::Put(buffer, _) | Pending::Get(buffer), Err(error)) => {
                 let name = self
                     .node()
                     .state()
@@ -375,50 +339,10 @@ impl App {
             }
             FollowUp::Get(buffer) => {
                 let request = self.send(|request| ClientMessage::FileGet { request, buffer });
-                self.pending.insert(request, Pending::File(buffer));
+                self.pending.insert(request, Pending::Get(buffer));
             }
             FollowUp::Open { path, address } => self.open("/", &path, &address, None),
             FollowUp::Look { window, text } => self.look_text(ViewId::Body(window), &text),
-        }
-    }
-
-    /// Shows the buffers that were opened, as far as they are there.
-    pub(super) fn show_opened(&mut self) {
-        for show in std::mem::take(&mut self.shows) {
-            let state = self.node().state();
-            let is_here = state.buffer(show.buffer).is_some();
-            let has_window = self.node().window_of_buffer(show.buffer).is_some();
-            let is_led = self.node().leads(Shard::Buffer(show.buffer));
-            if !is_here || !is_led && !has_window {
-                self.shows.push(show);
-            } else if self.client.is_leading() {
-                self.show(&show);
-            } else {
-                let words = "the session was taken over before the file was there; it is open";
-                self.say(words);
-            }
-        }
-    }
-
-    fn show(&mut self, show: &Show) {
-        let known = self.node().window_of_buffer(show.buffer);
-        let window = match known {
-            Some(window) => Ok(window),
-            None => {
-                let placement = show.placement.unwrap_or_default();
-                self.node_mut().new_window(show.buffer, placement)
-            }
-        };
-        match window {
-            Ok(window) => {
-                let view = ViewId::Body(window);
-                self.set_focus(view);
-                self.uncover(window);
-                if !show.address.is_empty() {
-                    self.go_to(view, &show.address);
-                }
-            }
-            Err(error) => self.complain(&error),
         }
     }
 
@@ -448,7 +372,7 @@ impl App {
 }
 
 /// Returns the directory part of a name, ending in a slash.
-fn directory_of(name: &str) -> &str {
+pub(super) fn directory_of(name: &str) -> &str {
     name.rfind('/').map_or("/", |slash| &name[..=slash])
 }
 

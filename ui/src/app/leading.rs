@@ -1,22 +1,23 @@
 //! Leading and watching: what the daemon says, whose text a key goes to, and taking over.
 
-use apex_core::buffer::{Buffer, View};
-use apex_core::edit::{self, Bias, Splice};
+use apex_core::buffer::View;
+use apex_core::edit::{self, Bias};
 use apex_core::entry::{BufferOp, MetaOp, Op};
-use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard, ViewId};
+use apex_core::ids::{AttachmentId, ProposalId, SERVER, Shard, ViewId};
 use apex_core::log::Record;
-use apex_core::message::{ClientMessage, ServerMessage, Takeover};
+use apex_core::message::{ClientMessage, ErrorCode, ErrorMessage, ServerMessage};
 use apex_core::node::client::{Client, ClientEvent};
-use apex_core::proposal::{Change, Outcome, Refusal};
+use apex_core::proposal::Proposal;
 use apex_core::text::Span;
 
+use super::afar::Afar;
 use super::motion::Reveal;
 use super::{App, Effect};
-use crate::input::{Action, Input};
+use crate::input::Input;
 use crate::view::Status;
 
 /// Most inputs that wait for the lead of a buffer; more are refused aloud.
-const HELD_COUNT_MAX: usize = 4096;
+pub(super) const HELD_COUNT_MAX: usize = 4096;
 
 /// Something that waits for the lead of a buffer.
 #[derive(Clone, Debug)]
@@ -36,21 +37,15 @@ pub(super) enum Held {
         /// The command.
         command: String,
     },
-    /// Typing into a text that another UI took over: proposed, one step after the other.
-    Typed {
+    /// Editing a text that another UI took over: proposed, one step after the other.
+    Afar {
         /// Where.
         view: ViewId,
         /// What.
-        text: String,
-        /// The proposal that is under way with it.
-        sent: Option<ProposalId>,
+        act: Afar,
+        /// The proposal that is under way with it, and where it edits.
+        sent: Option<(ProposalId, u64)>,
     },
-}
-
-impl Held {
-    fn is_typed_in(&self, in_view: ViewId) -> bool {
-        matches!(self, Self::Typed { view, .. } if *view == in_view)
-    }
 }
 
 impl App {
@@ -80,7 +75,11 @@ impl App {
             });
         }
         let leader = self.leader_of(Shard::Buffer(buffer));
-        self.say(format!("asking {} for this text", self.name_of(leader)));
+        if leader == SERVER {
+            self.say("this file is being read; what you do to it waits for its end");
+        } else {
+            self.say(format!("asking {} for this text", self.name_of(leader)));
+        }
         false
     }
 
@@ -92,174 +91,6 @@ impl App {
             return false;
         }
         true
-    }
-
-    /// Returns whether a body's text is led by another UI that took over from this one, or from
-    /// which this one is about to: what is typed then is kept by proposing it.
-    pub(super) fn is_displaced(&self, view: ViewId) -> bool {
-        let is_watcher = matches!(
-            self.client.hello(),
-            ClientMessage::Hello(hello) if hello.takeover == Takeover::Watch
-        );
-        let is_foreign = !self.client.is_leading() && !self.leads_text(view);
-        // What is typed next stands behind what is under way.
-        let is_behind = || self.held.iter().any(|(_, held)| held.is_typed_in(view));
-        !is_watcher && matches!(view, ViewId::Body(_)) && (is_foreign || is_behind())
-    }
-
-    /// Types into a text that another UI leads: nobody who types looks first whether somebody has
-    /// just taken over.
-    pub(super) fn type_afar(&mut self, view: ViewId, text: &str) {
-        let Some((buffer, _, old)) = self.text(view) else {
-            return;
-        };
-        // The view's own selection is the leader's now.
-        self.local.entry(view).or_insert(old);
-        let count = self.held.len();
-        match self.held.last_mut() {
-            Some((
-                of,
-                Held::Typed {
-                    text: before,
-                    sent: None,
-                    ..
-                },
-            )) if *of == buffer => {
-                before.push_str(text);
-            }
-            _ if count >= HELD_COUNT_MAX => {
-                return self.complain(&"too many keys wait for this text; wait for its leader");
-            }
-            _ => {
-                let text = text.to_owned();
-                self.held.push((
-                    buffer,
-                    Held::Typed {
-                        view,
-                        text,
-                        sent: None,
-                    },
-                ));
-            }
-        }
-        self.propose_typed();
-    }
-
-    /// Proposes what was typed next, or types it where this UI has the lead by now. One at a time:
-    /// each stands where the one before ended.
-    fn propose_typed(&mut self) {
-        let is_typed = |held: &Held| matches!(held, Held::Typed { .. });
-        let is_sent = |held: &Held| matches!(held, Held::Typed { sent: Some(_), .. });
-        if self.held.iter().any(|(_, held)| is_sent(held)) {
-            return;
-        }
-        while let Some(index) = self.held.iter().position(|(_, held)| is_typed(held)) {
-            let (buffer, held) = self.held[index].clone();
-            let Held::Typed { view, text, .. } = held else {
-                return;
-            };
-            let Some(base) = self.node().state().buffer(buffer).map(Buffer::version) else {
-                return;
-            };
-            let dot = self.dot(view);
-            if self.leads_text(view) {
-                self.held.remove(index);
-                self.set_dot(view, dot);
-                self.type_here(view, &text);
-                continue;
-            }
-            let splices = vec![Splice::new(dot, text.as_str())];
-            let change = Change::Edit {
-                buffer,
-                base,
-                splices,
-            };
-            if let Some((id, message)) = self.client.propose(vec![change]) {
-                self.outbox.push(message);
-                self.held[index].1 = Held::Typed {
-                    view,
-                    text,
-                    sent: Some(id),
-                };
-            }
-            return;
-        }
-    }
-
-    fn type_here(&mut self, view: ViewId, text: &str) {
-        let group = self.node_mut().new_group();
-        if let Err(error) = self.node_mut().type_text(view, text, group) {
-            self.complain(&error);
-        }
-    }
-
-    /// Takes the decision on something typed. Returns whether it was one.
-    fn typed_decided(&mut self, decided: ProposalId, outcome: &Outcome) -> bool {
-        let is_it =
-            |held: &Held| matches!(held, Held::Typed { sent, .. } if *sent == Some(decided));
-        let Some(index) = self.held.iter().position(|(_, held)| is_it(held)) else {
-            return false;
-        };
-        let (buffer, held) = self.held.remove(index);
-        let Held::Typed { view, text, .. } = held else {
-            return false;
-        };
-        match outcome {
-            Ok(_) => {
-                // Decided here, its entry came from nobody else.
-                if self.leads_text(view) {
-                    let end = self.dot(view).q0 + text.chars().count() as u64;
-                    self.set_dot(view, Span::at(end));
-                }
-                self.propose_typed();
-            }
-            // The leader changes; the next word of the daemon is the time to ask again.
-            Err(Refusal::Retry(_)) => {
-                self.held.insert(
-                    index,
-                    (
-                        buffer,
-                        Held::Typed {
-                            view,
-                            text,
-                            sent: None,
-                        },
-                    ),
-                );
-            }
-            Err(_) => {
-                let name = self.node().state().buffer(buffer).map_or("", |b| b.name());
-                let directory = name.rfind('/').map_or("", |slash| &name[..=slash]);
-                let change = Change::Append {
-                    name: format!("{directory}+Recovered"),
-                    text: format!("typed in {name} and overtaken:\n{text}\n"),
-                };
-                if let Some((_, message)) = self.client.propose(vec![change]) {
-                    self.outbox.push(message);
-                }
-                self.complain(&"what you typed meets a change; it is in +Recovered");
-                self.propose_typed();
-            }
-        }
-        true
-    }
-
-    /// Returns the view whose typing an entry is, and where it ended.
-    fn typed_in(&self, record: &Record) -> Option<(ViewId, u64)> {
-        let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op else {
-            return None;
-        };
-        let origin = record.entry.origin?;
-        if origin.author != self.node().attachment() {
-            return None;
-        }
-        let splice = splices.first()?;
-        self.held.iter().find_map(|(_, held)| match held {
-            Held::Typed { view, sent, .. } if *sent == Some(origin.id) => {
-                Some((*view, splice.at.q0 + splice.text.chars().count() as u64))
-            }
-            _ => None,
-        })
     }
 
     fn watching(&self) -> String {
@@ -276,7 +107,7 @@ impl App {
             .map_or(SERVER, |lease| lease.holder)
     }
 
-    fn name_of(&self, attachment: AttachmentId) -> String {
+    pub(super) fn name_of(&self, attachment: AttachmentId) -> String {
         if attachment == SERVER {
             return "the daemon".into();
         }
@@ -325,14 +156,19 @@ impl App {
             .and_then(|view| self.node().state().buffer_of(view));
         let leader = focused.map_or(SERVER, |buffer| self.leader_of(Shard::Buffer(buffer)));
         if focused.is_some() && leader != self.node().attachment() {
-            let text = format!(
-                "this text is led by {}; a key asks for it",
-                self.name_of(leader)
-            );
+            let text = if leader == SERVER {
+                "this file is being read; what you type waits for its end".into()
+            } else {
+                let leader = self.name_of(leader);
+                format!("this text is led by {leader}; a key asks for it")
+            };
             return Status {
                 text,
                 is_alarm: false,
             };
+        }
+        if let Some(status) = self.annotation_status().or_else(|| self.notice_status()) {
+            return status;
         }
         let running = &self.node().state().meta().processes;
         let names: Vec<&str> = running
@@ -347,9 +183,16 @@ impl App {
 
     /// Takes a message of the daemon.
     pub(super) fn receive(&mut self, message: ServerMessage) {
+        let proposal = match &message {
+            ServerMessage::Propose(proposal) => Some(proposal.clone()),
+            _ => None,
+        };
         let events = self.client.receive(message, &mut self.outbox);
+        if let Some(proposal) = proposal.filter(|proposal| self.has_accepted(proposal)) {
+            self.shown_by_proposal(&proposal);
+        }
         if self.client.node().is_some() {
-            self.propose_typed();
+            self.propose_afar();
         }
         for event in events {
             match event {
@@ -357,7 +200,7 @@ impl App {
                 ClientEvent::Entries(records) => self.follow(&records),
                 ClientEvent::Reply { request, answer } => self.replied(request, answer),
                 ClientEvent::Decided { id, outcome } => {
-                    if !self.typed_decided(id, &outcome)
+                    if !self.afar_decided(id, &outcome)
                         && let Err(refusal) = outcome
                     {
                         self.complain(&refusal);
@@ -366,9 +209,35 @@ impl App {
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
                 ClientEvent::FollowUp(follow_up) => self.follow_up(follow_up),
+                ClientEvent::Error(error) if !self.is_welcome => self.turned_away(&error),
                 ClientEvent::Error(error) => self.complain(&error),
             }
         }
+    }
+
+    /// Returns whether this UI has just accepted a proposal.
+    fn has_accepted(&self, proposal: &Proposal) -> bool {
+        let is_it = |message: &ClientMessage| {
+            matches!(
+                message,
+                ClientMessage::Decided { author, id, outcome: Ok(_) }
+                    if *author == proposal.author && *id == proposal.id
+            )
+        };
+        self.outbox.iter().any(is_it)
+    }
+
+    /// There will be no session: the user hears why in his shell.
+    fn turned_away(&mut self, error: &ErrorMessage) {
+        let mut words = error.message.clone();
+        if error.code == ErrorCode::Protocol {
+            words.push_str(
+                "\napexd and apex may be of different builds: put what is modified with the apex \
+                 that belongs to this apexd, end apexd, and try again",
+            );
+        }
+        self.complain(&words);
+        self.effects.push(Effect::Leave(String::new()));
     }
 
     fn welcome(&mut self) {
@@ -378,6 +247,7 @@ impl App {
             self.last_window = self.focus.and_then(ViewId::window);
         }
         self.typing = None;
+        self.keep_notices();
         self.leadership_changed();
     }
 
@@ -393,10 +263,11 @@ impl App {
         {
             self.local.entry(view).or_insert(old);
         }
+        self.keep_places();
         let node = self.client.node();
         let held = &self.held;
         self.local.retain(|view, _| {
-            if held.iter().any(|(_, held)| held.is_typed_in(*view)) {
+            if held.iter().any(|(_, held)| held.is_afar_in(*view)) {
                 return true;
             }
             let buffer = node.and_then(|node| Some((node, node.state().buffer_of(*view)?)));
@@ -405,13 +276,38 @@ impl App {
         let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
             .into_iter()
             .partition(|(buffer, held)| {
-                !matches!(held, Held::Typed { .. }) && self.node().leads(Shard::Buffer(*buffer))
+                !matches!(held, Held::Afar { .. }) && self.node().leads(Shard::Buffer(*buffer))
             });
         self.held = waiting;
         for (_, held) in ready {
             self.replay(held);
         }
-        self.propose_typed();
+        self.propose_afar();
+    }
+
+    /// Where the user looked while a file was read is where its window goes on: the view that came
+    /// with the lease is a fresh one.
+    fn keep_places(&mut self) {
+        let is_fresh = |view: ViewId| {
+            let buffer = self.node().state().buffer_of(view)?;
+            let buffer = self.node().state().buffer(buffer)?;
+            buffer.view(view).filter(|fresh| *fresh == View::default())
+        };
+        let own: Vec<(ViewId, View)> = self
+            .local
+            .iter()
+            .filter(|(view, _)| self.leads_text(**view) && is_fresh(**view).is_some())
+            .map(|(view, local)| (*view, *local))
+            .collect();
+        for (view, local) in own {
+            let node = self.node_mut();
+            let kept = node
+                .select(view, local.dot)
+                .and_then(|()| node.set_origin(view, local.origin));
+            if let Err(error) = kept {
+                self.complain(&error);
+            }
+        }
     }
 
     fn replay(&mut self, held: Held) {
@@ -423,7 +319,7 @@ impl App {
             Held::Paste(view) => self.paste(view),
             Held::Undo(view, is_undo) => self.undo(view, is_undo),
             Held::Command { view, command } => self.run_command(view, &command, None),
-            Held::Typed { view, text, .. } => self.type_here(view, &text),
+            Held::Afar { view, act, .. } => self.do_here(view, &act),
         }
     }
 
@@ -432,7 +328,7 @@ impl App {
         for record in records {
             match (&record.entry.op, record.shard) {
                 (Op::Buffer(BufferOp::Edit { splices, .. }), Shard::Buffer(buffer)) => {
-                    let typed = self.typed_in(record);
+                    let typed = self.afar_in(record);
                     let Some(node) = self.client.node() else {
                         return;
                     };
@@ -458,49 +354,16 @@ impl App {
                 ) if *by == self.node().attachment() => {
                     self.refused(*buffer);
                 }
+                (Op::Meta(op), _) => self.take_notice(op),
                 _ => {}
             }
         }
     }
 
-    /// The leader of a text keeps it: what was typed meanwhile is shown where it can be read.
-    fn refused(&mut self, buffer: BufferId) {
-        let (refused, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
-            .into_iter()
-            .partition(|(of, _)| *of == buffer);
-        self.held = kept;
-        let mut typed = String::new();
-        for (_, held) in refused {
-            match held {
-                Held::Input(Input::Action(Action::Insert(c))) => typed.push(c),
-                Held::Input(Input::Paste(text)) | Held::Typed { text, .. } => typed.push_str(&text),
-                Held::Input(_)
-                | Held::Cut(_)
-                | Held::Paste(_)
-                | Held::Undo(..)
-                | Held::Command { .. } => {}
-            }
-        }
-        let leader = self.name_of(self.leader_of(Shard::Buffer(buffer)));
-        if typed.is_empty() {
-            return self.complain(&format!("{leader} keeps this text"));
-        }
-        let name = self.node().state().buffer(buffer).map_or("", |b| b.name());
-        let directory = name.rfind('/').map_or("", |slash| &name[..=slash]);
-        let target = format!("{directory}+Recovered");
-        let text = format!("typed in {name}, which {leader} keeps:\n{typed}\n");
-        if let Err(error) = self.node_mut().append_scratch(&target, &text) {
-            return self.complain(&error);
-        }
-        self.complain(&format!(
-            "{leader} keeps this text; what you typed is in +Recovered"
-        ));
-    }
-
     /// The connection ended.
     pub(super) fn lose(&mut self, why: &str) {
         self.is_lost = true;
-        let words = if self.is_welcome {
+        let mut words = if self.is_welcome {
             format!(
                 "disconnected: {why}\nThe session lives on in the daemon as long as that runs; \
                  `apex` shows it again."
@@ -508,6 +371,9 @@ impl App {
         } else {
             format!("disconnected before the session was there: {why}")
         };
+        if let Some(owed) = self.owed() {
+            words = format!("{words}\n{owed}");
+        }
         self.effects.push(Effect::Leave(words));
     }
 }

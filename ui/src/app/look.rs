@@ -6,7 +6,7 @@ use apex_core::text::{Span, Text};
 
 use super::exec::Order;
 use super::files::join;
-use super::motion::{count, is_word};
+use super::motion::{is_word, run_at};
 use super::{App, Effect};
 
 /// Most code points that a name on disk may have to be looked for.
@@ -27,7 +27,7 @@ impl App {
     /// Looks up the selection or the word at the cursor of the text that has the keyboard.
     pub(super) fn look_at_focus(&mut self) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         let dot = self.dot(view);
         self.look(view, dot);
@@ -131,7 +131,7 @@ impl App {
     pub(super) fn search(&mut self, body: Option<ViewId>, needle: &str) {
         let Some((view, (_, buffer, old))) = body.and_then(|view| Some((view, self.text(view)?)))
         else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         if needle.is_empty() {
             return;
@@ -168,7 +168,7 @@ impl App {
     /// Puts the keyboard behind `Look ` in the tag, where Enter searches.
     pub(super) fn find(&mut self) {
         let Some(window) = self.focus.and_then(|view| self.window_for(view)) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let tag = ViewId::Tag(window);
         let Some((_, buffer, _)) = self.text(tag) else {
@@ -230,17 +230,12 @@ fn candidates(directory: &str, name: &str) -> Vec<(String, String)> {
 }
 
 fn word_at(text: &Text, q: u64) -> Span {
-    let left = count(text.chars_before(q).take_while(|c| is_word(*c)));
-    let right = count(text.chars_from(q).take_while(|c| is_word(*c)));
-    Span::new(q - left, q + right)
+    run_at(text, q, is_word)
 }
 
 /// Returns the file name with its address, or the address, at a click.
 fn name_at(text: &Text, q: u64) -> Span {
-    let is_part = |c: &char| is_word(*c) || ".-+/:@#".contains(*c);
-    let left = count(text.chars_before(q).take_while(is_part));
-    let right = count(text.chars_from(q).take_while(is_part));
-    Span::new(q - left, q + right)
+    run_at(text, q, |c| is_word(c) || ".-+/:@#".contains(c))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl App {
     /// Moves the cursor, or with `is_extending` one end of the selection.
     pub(super) fn go(&mut self, motion: Motion, is_extending: bool) {
         let Some(view) = self.focus else {
-            return self.say("click into a text first");
+            return self.say("no text has the keyboard: click into one, or Alt-arrows");
         };
         self.typed_from = None;
         let dot = self.dot(view);
@@ -232,6 +232,13 @@ fn word_right(text: &Text, q: u64) -> u64 {
     q + blanks + count(text.chars_from(q + blanks).take_while(|c| is_word(*c)))
 }
 
-pub(super) fn count(chars: impl Iterator<Item = char>) -> u64 {
+/// Returns the longest run round `q` of characters that belong together.
+pub(super) fn run_at(text: &Text, q: u64, is_part: impl Fn(char) -> bool) -> Span {
+    let left = count(text.chars_before(q).take_while(|c| is_part(*c)));
+    let right = count(text.chars_from(q).take_while(|c| is_part(*c)));
+    Span::new(q - left, q + right)
+}
+
+fn count(chars: impl Iterator<Item = char>) -> u64 {
     chars.count() as u64
 }

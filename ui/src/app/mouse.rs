@@ -4,7 +4,7 @@ use apex_core::ids::{ColumnId, Millis, ViewId, WindowId};
 use apex_core::text::{Span, Text};
 
 use super::App;
-use super::motion::{count, is_word};
+use super::motion::{is_word, run_at};
 use crate::input::{Button, Mouse, MouseKind};
 use crate::layout::Target;
 use crate::layout::wrap;
@@ -418,9 +418,7 @@ fn double_click(text: &Text, q: u64) -> Span {
             return Span::new(q - distance, q + u64::from(close == '\n' && q < text.len()));
         }
     }
-    let left = count(text.chars_before(q).take_while(|c| is_word(*c)));
-    let right = count(text.chars_from(q).take_while(|c| is_word(*c)));
-    Span::new(q - left, q + right)
+    run_at(text, q, is_word)
 }
 
 /// Returns how many characters lie before the one that matches `open`; the ends of the text count

@@ -1,10 +1,13 @@
 //! The keyboard's place, and the sizes and places of windows and columns.
 
-use apex_core::entry::LayoutOp;
-use apex_core::ids::{ColumnId, ViewId, WindowId};
+use apex_core::buffer::Buffer;
+use apex_core::entry::{BufferKind, BufferOp, LayoutOp};
+use apex_core::ids::{BufferId, ColumnId, Shard, ViewId, WindowId};
 use apex_core::node::NodeError;
+use apex_core::text::Span;
 
 use super::App;
+use super::files::join;
 use crate::input::{Button, Direction};
 use crate::layout::FULL_WEIGHT;
 
@@ -34,9 +37,35 @@ impl App {
 
     /// Makes the name in a tag that the user has changed the name of the buffer.
     pub(super) fn commit_rename(&mut self) {
-        if let Err(error) = self.node_mut().commit_rename() {
+        let renamed = self.node_mut().commit_rename();
+        if let Err(error) = renamed.and_then(|()| self.name_absolutely()) {
             self.complain(&error);
         }
+    }
+
+    /// Completes names of files that do not say where: they are where the session began.
+    fn name_absolutely(&mut self) -> Result<(), NodeError> {
+        let node = self.node();
+        let is_relative = |buffer: &Buffer| {
+            let name = buffer.name();
+            buffer.kind() == BufferKind::File && !name.is_empty() && !name.starts_with('/')
+        };
+        let relative: Vec<(BufferId, String)> = node
+            .state()
+            .windows()
+            .filter_map(|(window, _)| node.state().buffer_of(ViewId::Body(window)))
+            .filter(|id| node.leads(Shard::Buffer(*id)))
+            .filter_map(|id| Some((id, node.state().buffer(id)?)))
+            .filter(|(_, buffer)| is_relative(buffer))
+            .map(|(id, buffer)| (id, buffer.name().to_owned()))
+            .collect();
+        for (id, name) in relative {
+            let name = join(&self.directory(ViewId::Top), &name);
+            let group = Some(self.node_mut().new_group());
+            let op = BufferOp::Name { name, group };
+            self.node_mut().append_buffer(id, op)?;
+        }
+        Ok(())
     }
 
     /// Returns the window that a view belongs to, else the one that had the keyboard last.
@@ -47,7 +76,7 @@ impl App {
 
     pub(super) fn tag_or_body(&mut self) {
         match self.focus {
-            Some(ViewId::Body(window)) => self.set_focus(ViewId::Tag(window)),
+            Some(ViewId::Body(window)) => self.focus_tag(window),
             Some(ViewId::Tag(window)) => self.set_focus(ViewId::Body(window)),
             Some(ViewId::Column(_) | ViewId::Top) | None => {
                 let first = self
@@ -63,6 +92,19 @@ impl App {
                     self.set_focus(ViewId::Body(window));
                 }
             }
+        }
+    }
+
+    /// Gives a tag the keyboard: behind its text, where commands are typed, unless the user has
+    /// been in it; where there is no name yet, in front of it, where the name is typed.
+    fn focus_tag(&mut self, window: WindowId) {
+        let tag = ViewId::Tag(window);
+        self.set_focus(tag);
+        let body = self.text(ViewId::Body(window));
+        let is_named = body.is_none_or(|(_, body, _)| !body.name().is_empty());
+        if is_named && self.dot(tag) == Span::at(0) {
+            let end = self.text(tag).map_or(0, |(_, tag, _)| tag.text().len());
+            self.set_dot(tag, Span::at(end));
         }
     }
 
@@ -126,22 +168,32 @@ impl App {
 
     /// Makes sure that some of a window's body is in sight.
     pub(super) fn uncover(&mut self, window: WindowId) {
+        self.uncover_rows(window, 1);
+    }
+
+    /// Makes sure that so many rows of a window's body are in sight, as far as the column allows.
+    pub(super) fn uncover_rows(&mut self, window: WindowId, rows: u16) {
         self.arrange();
-        if self
-            .screen
-            .window(window)
-            .is_some_and(|(_, _, area)| area.body.height == 0)
-            && self.client.is_leading()
+        let height = |app: &Self| {
+            app.screen
+                .window(window)
+                .map(|(_, _, area)| area.body.height)
+        };
+        while self.client.is_leading()
+            && let Some(before) = height(self).filter(|height| *height < rows)
         {
             self.grow(window, Button::First);
             self.arrange();
+            if height(self) <= Some(before) {
+                return;
+            }
         }
     }
 
     pub(super) fn grow_focused(&mut self, button: Button) {
         match self.focus.and_then(|view| self.window_for(view)) {
             Some(window) => self.grow(window, button),
-            None => self.say("click into a window first"),
+            None => self.say("no window has the keyboard: click into one, or Alt-arrows"),
         }
     }
 
@@ -315,7 +367,7 @@ impl App {
     /// Moves the window that has the keyboard past its neighbour, or into the next column.
     pub(super) fn move_focused(&mut self, direction: Direction) {
         let Some(window) = self.focus.and_then(ViewId::window) else {
-            return self.say("click into a window first");
+            return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         if !self.may_arrange() {
             return;

@@ -93,6 +93,11 @@ impl Asker {
         }
     }
 
+    /// Returns the next message that came before an answer that was waited for, and is none.
+    pub fn set_aside(&mut self) -> Option<ServerMessage> {
+        self.aside.pop_front()
+    }
+
     /// Sends the request that `message` makes of an id, and waits for its answer.
     ///
     /// # Errors
@@ -200,6 +205,24 @@ impl Asker {
         output: &mut Output,
     ) -> Result<(), CliError> {
         let session = Some(context.session_name());
+        let take = |bytes: &[u8]| output.bytes(bytes);
+        self.pieces(what, (session, query), take).await
+    }
+
+    /// Waits for the bytes that answer a query about the session that was joined.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn skip(&mut self, what: &'static str, query: Query) -> Result<(), CliError> {
+        self.pieces(what, (None, query), |_| Ok(())).await
+    }
+
+    async fn pieces(
+        &mut self,
+        what: &'static str,
+        (session, query): (Option<SessionName>, Query),
+        mut take: impl FnMut(&[u8]) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
         let request = self.begin(|request| ClientMessage::Query {
             request,
             session,
@@ -209,7 +232,7 @@ impl Asker {
             let Answer::Piece { bytes, is_last } = self.answer(what, request).await? else {
                 return Err(CliError::Unexpected(what));
             };
-            output.bytes(&bytes.0)?;
+            take(&bytes.0)?;
             if is_last {
                 return Ok(());
             }

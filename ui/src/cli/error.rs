@@ -48,6 +48,15 @@ pub enum CliError {
         /// Their ids.
         ids: Vec<String>,
     },
+    /// A file has no such place.
+    NoAddress {
+        /// Its name.
+        name: String,
+        /// The address.
+        address: String,
+        /// How many lines it has.
+        line_count: u64,
+    },
     /// The daemon did not answer in time.
     Silent {
         /// To what.
@@ -75,6 +84,7 @@ impl CliError {
             Self::Screen(_)
             | Self::Output(_)
             | Self::System(_)
+            | Self::NoAddress { .. }
             | Self::Silent { .. }
             | Self::Unexpected(_) => 1,
             Self::Usage(_) | Self::ManyBuffers { .. } => 2,
@@ -134,12 +144,17 @@ impl CliError {
                 Some("there is none; make one with `apex new NAME`".into())
             }
             Self::NoSession { labels, .. } => Some(format!("there are: {}", labels.join(", "))),
-            Self::NoBuffer(_) => Some("`apex ls --buffers` lists ids and names".into()),
+            Self::NoBuffer(_) => {
+                Some("`apex ls --buffers` lists ids and names, `apex open FILE` opens one".into())
+            }
             Self::ManyBuffers { ids, .. } => {
                 Some(format!("name one by its id: {}", ids.join(", ")))
             }
             Self::Silent { .. } | Self::Unexpected(_) => {
                 Some("apexd may hang; look at apexd.log beside its socket".into())
+            }
+            Self::NoAddress { .. } => {
+                Some("an address is a line `12`, line and column `3:5` or a position `#34`".into())
             }
             Self::Answer(_)
             | Self::Refused(_)
@@ -162,6 +177,14 @@ impl fmt::Display for CliError {
             Self::ManyBuffers { name, ids } => {
                 write!(f, "{} buffers have the name {name:?}", ids.len())
             }
+            Self::NoAddress {
+                name,
+                address,
+                line_count,
+            } => write!(
+                f,
+                "{name} has no place {address}: it has {line_count} lines"
+            ),
             Self::Silent { what, seconds } => {
                 write!(f, "the daemon did not answer {what} within {seconds} s")
             }
@@ -187,6 +210,7 @@ impl std::error::Error for CliError {
             | Self::NoSession { .. }
             | Self::NoBuffer(_)
             | Self::ManyBuffers { .. }
+            | Self::NoAddress { .. }
             | Self::Silent { .. }
             | Self::Unexpected(_) => None,
         }

@@ -1,9 +1,9 @@
-//! Joining a session as a command: a short-lived attachment that proposes and leaves.
+//! Joining a session as a command: a short-lived attachment that asks for entries of the metalog
+//! and leaves.
 
 use apex_core::entry::{AttachmentKind, MetaOp};
-use apex_core::ids::{AttachmentId, BufferId, ProposalId};
-use apex_core::message::{Answer, ClientMessage, Hello, ServerMessage, Takeover};
-use apex_core::proposal::{Atomicity, Change, Landed, Proposal};
+use apex_core::ids::AttachmentId;
+use apex_core::message::{ClientMessage, Hello, ServerMessage, Takeover};
 
 use crate::cli::ask::{ANSWER_SECONDS, Asker, Context, Missing, within};
 use crate::cli::error::CliError;
@@ -16,7 +16,6 @@ pub const DECIDE_SECONDS: u64 = 30;
 pub struct Joined {
     asker: Asker,
     attachment: AttachmentId,
-    last_proposal: ProposalId,
 }
 
 impl Joined {
@@ -57,46 +56,7 @@ impl Joined {
             }
         };
         let attachment = within(ANSWER_SECONDS, "the hello", welcome).await?;
-        Ok(Self {
-            asker,
-            attachment,
-            last_proposal: ProposalId::default(),
-        })
-    }
-
-    /// Proposes changes and waits for where they ended.
-    ///
-    /// # Errors
-    /// [`CliError::Refused`], also when a change that follows the edits was refused.
-    pub async fn propose(&mut self, changes: Vec<Change>) -> Result<Vec<Landed>, CliError> {
-        self.last_proposal = self.last_proposal.next();
-        let id = self.last_proposal;
-        self.asker.send(&ClientMessage::Propose(Proposal {
-            author: self.attachment,
-            id,
-            atomicity: Atomicity::All,
-            changes,
-        }))?;
-        let asker = &mut self.asker;
-        let decided = async {
-            loop {
-                match asker.receive().await? {
-                    ServerMessage::ProposeResult {
-                        id: decided,
-                        outcome,
-                    } if decided == id => {
-                        return Ok(outcome?);
-                    }
-                    ServerMessage::Error { error, .. } => return Err(CliError::Answer(error)),
-                    _ => {}
-                }
-            }
-        };
-        let landed = within(DECIDE_SECONDS, "the proposal", decided).await?;
-        match landed.iter().find_map(|landed| landed.refusal.clone()) {
-            Some(refusal) => Err(refusal.into()),
-            None => Ok(landed),
-        }
+        Ok(Self { asker, attachment })
     }
 
     /// Asks the metalog for an entry.
@@ -108,24 +68,6 @@ impl Joined {
             .order(what, |request| ClientMessage::MetaRequest { request, op })
             .await
             .map(drop)
-    }
-
-    /// Makes the daemon open a file or directory, and returns its buffer, which no window may show
-    /// yet.
-    ///
-    /// # Errors
-    /// Why the daemon cannot open it.
-    pub async fn open(&mut self, path: String) -> Result<BufferId, CliError> {
-        let what = "the order to open";
-        let message = |request| ClientMessage::FileOpen {
-            request,
-            directory: "/".into(),
-            path,
-        };
-        match self.asker.ask(what, message).await? {
-            Answer::Opened { buffer, .. } => Ok(buffer),
-            _ => Err(CliError::Unexpected(what)),
-        }
     }
 
     /// Returns the command's attachment.

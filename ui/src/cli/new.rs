@@ -1,11 +1,12 @@
-//! `apex new`: makes a session, which the daemon lays out.
+//! `apex new`: makes a session, which the daemon lays out, on the working directory.
 
 use apex_core::message::ClientMessage;
 
 use crate::cli::ask::{Asker, Context, Missing};
 use crate::cli::error::CliError;
+use crate::cli::follow::Following;
 
-/// Makes a session; the daemon lays it out, and no screen is needed.
+/// Makes a session that shows the working directory; no screen is needed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Its name, which no session has yet.
@@ -23,6 +24,12 @@ pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
         .order("the order for a session", |request| {
             ClientMessage::SessionNew { request, label }
         })
-        .await
-        .map(drop)
+        .await?;
+    let context = Context {
+        session: arguments.name.clone(),
+        ..context.clone()
+    };
+    let mut following = Following::join_with(asker, &context, "new").await?;
+    following.begin_in(&context).await?;
+    following.leave().await
 }

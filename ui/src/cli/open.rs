@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 
+use apex_core::ids::BufferId;
 use apex_core::proposal::Change;
+use apex_core::text::Text;
 
 use crate::cli::ask::{Context, Missing};
 use crate::cli::error::CliError;
-use crate::cli::join::Joined;
+use crate::cli::follow::{Following, Reading};
 use crate::cli::output::Output;
 use crate::cli::place::Place;
 
@@ -32,13 +34,64 @@ pub(super) async fn run(
         .iter()
         .map(|file| Place::parse(file, &context.directory))
         .collect::<Result<_, _>>()?;
-    let mut joined = Joined::join(context, "open", Missing::Start).await?;
-    for Place { path, address } in places {
-        let buffer = joined.open(path).await?;
-        joined
-            .propose(vec![Change::Show { buffer, address }])
-            .await?;
+    let mut following = Following::join(context, "open", Missing::Start).await?;
+    following.begin_in(context).await?;
+    for place in &places {
+        let buffer = open(&mut following, place).await?;
         output.line(buffer)?;
     }
-    joined.leave().await
+    following.leave().await
+}
+
+/// Shows a file as soon as something of it is there, and where to look in it once it was read.
+async fn open(following: &mut Following, place: &Place) -> Result<BufferId, CliError> {
+    let Place { path, address } = place;
+    let opened = following.open(path).await?;
+    let buffer = opened.buffer;
+    let show = |address: &str| {
+        let address = address.into();
+        vec![Change::Show { buffer, address }]
+    };
+    if address.is_empty() || opened.reading != Reading::Done {
+        following.propose(show("")).await?;
+    }
+    following.read_to_end(opened, path).await?;
+    if address.is_empty() {
+        return Ok(buffer);
+    }
+    let text = following
+        .node()
+        .state()
+        .buffer(buffer)
+        .map(|b| b.text().clone());
+    let text = text.unwrap_or_default();
+    if apex_core::address::resolve(&text, address).is_none() {
+        following.propose(show("")).await?;
+        return Err(CliError::NoAddress {
+            name: path.clone(),
+            address: address.clone(),
+            line_count: lines_of(&text),
+        });
+    }
+    following.propose(show(address)).await?;
+    Ok(buffer)
+}
+
+/// Returns how many lines a text has for people: a newline at its end begins none.
+fn lines_of(text: &Text) -> u64 {
+    let len = text.len();
+    let newlines = text.line_of(len);
+    newlines + u64::from(text.line_start(newlines) < len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_people_do() {
+        for (text, count) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
+            assert_eq!(lines_of(&Text::from(text)), count, "{text:?}");
+        }
+    }
 }

@@ -6,11 +6,11 @@ use std::io::{self, IsTerminal};
 use apex_core::entry::AttachmentKind;
 use apex_core::message::{Hello, Takeover};
 
-use crate::app::FileArgument;
+use crate::app::{FileArgument, Opening};
 use crate::cli::ask::Context;
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
-use crate::cli::place::Place;
+use crate::cli::place::{Place, absolute};
 use crate::link::start::{Launch, connect_or_start};
 use crate::run::{UiError, run_ui};
 
@@ -32,6 +32,8 @@ pub(super) async fn run(
             Ok(FileArgument { path, address })
         })
         .collect::<Result<_, CliError>>()?;
+    let directory = Some(absolute(".", &context.directory)?);
+    let opening = Opening { files, directory };
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(CliError::Screen(UiError::NotATerminal));
     }
@@ -44,7 +46,9 @@ pub(super) async fn run(
         is_follower: true,
         resume: None,
     };
-    let farewell = run_ui(link, hello, files).await.map_err(CliError::Screen)?;
+    let farewell = run_ui(link, hello, opening)
+        .await
+        .map_err(CliError::Screen)?;
     if farewell.is_empty() {
         Ok(())
     } else {

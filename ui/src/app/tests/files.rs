@@ -1,5 +1,7 @@
 //! Putting, opening, looking up, renaming.
 
+use apex_core::limits::TRANSFER_MS;
+
 use super::*;
 
 #[test]
@@ -33,8 +35,11 @@ fn a_file_that_changed_on_disk_is_put_by_force_only() {
 fn put_without_a_name_says_what_to_do() {
     let mut world = World::new(80, 24);
     world.act(0, "key Alt-N\ntype x\nkey Ctrl-S");
-    assert_eq!(world.status(0), "no name: write one into the tag, then Put");
-    world.act(0, "key F4\nkey Ctrl-Home\ntype /t/new\nkey Ctrl-S");
+    assert_eq!(
+        world.status(0),
+        "no name: F4, type one in front of Del, then Put"
+    );
+    world.act(0, "key F4\ntype /t/new\nkey Ctrl-S");
     assert_eq!(world.disk["/t/new"], "x");
     world.check_hashes();
 }
@@ -144,9 +149,212 @@ fn files_of_the_command_line_are_shown_at_their_address() {
         path: "/t/m.rs".into(),
         address: "2".into(),
     };
-    world.uis[0].app.files.push(file);
+    world.uis[0].app.opening.files.push(file);
     world.pass(1);
     world.act(0, "key Ctrl-L");
     let view = world.uis[0].app.focus.unwrap();
     assert_eq!(world.shown(0, view), "one\n«two\n»");
+}
+
+/// A file of ten lines, of which the first five are there when it is opened.
+fn half_read() -> (World, WindowId) {
+    let mut world = World::new(80, 40);
+    let text: String = (0..10).map(|line| format!("line {line}\n")).collect();
+    world.disk.insert("/t/big".into(), text);
+    let window = world.open("/t/f", "big:8|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    (world, window)
+}
+
+#[test]
+fn a_file_is_shown_while_it_is_read_and_its_address_when_it_was() {
+    let (mut world, _) = half_read();
+    let view = world.uis[0].app.focus.unwrap();
+    assert!(world.shown(0, view).ends_with("line 4\n"), "the first half");
+    assert!(world.shown(0, view).starts_with('|'));
+    assert_eq!(
+        world.status(0),
+        "this file is being read; what you type waits for its end"
+    );
+    world.read_on();
+    assert!(world.shown(0, view).contains("line 6\n«line 7\n»line 8"));
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    world.check_hashes();
+}
+
+#[test]
+fn a_file_that_was_read_leaves_the_keyboard_where_the_user_went_meanwhile() {
+    let (mut world, window) = half_read();
+    let big = world.uis[0].app.focus.unwrap();
+    world.act(0, "b1 big:8");
+    world.read_on();
+    assert!(world.shown(0, big).contains("«line 7\n»"));
+    assert_eq!(world.uis[0].app.focus, Some(ViewId::Body(window)));
+    world.act(0, "type x");
+    assert_eq!(world.shown(0, ViewId::Body(window)), "x|big:8");
+    world.check_hashes();
+}
+
+#[test]
+fn where_the_user_looks_and_types_in_a_file_that_is_read_stays() {
+    let mut world = World::new(80, 40);
+    world
+        .disk
+        .insert("/t/big".into(), "one\ntwo\nthree\nfour\n".into());
+    world.open("/t/f", "big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    let view = world.uis[0].app.focus.unwrap();
+    world.act(0, "key Down\ntype x");
+    assert_eq!(world.shown(0, view), "one\n|two\nt");
+    world.read_on();
+    assert_eq!(world.shown(0, view), "one\nx|two\nthree\nfour\n");
+    world.check_hashes();
+}
+
+#[test]
+fn what_a_command_shows_gets_the_keyboard_and_is_in_sight() {
+    let mut world = World::new(80, 24);
+    let text: String = (0..100).map(|line| format!("line {line}\n")).collect();
+    let shown = world.open("/t/long", &text);
+    world.open("/t/f", "here|");
+    let view = ViewId::Body(shown);
+    let (buffer, ..) = world.uis[0].app.text(view).unwrap();
+    let address = "51".into();
+    world.propose(vec![Change::Show { buffer, address }]);
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    assert!(world.uis[0].app.grid().to_text().contains("line 50"));
+    world.act(0, "type x");
+    assert!(world.shown(0, view).contains("line 49\nx|line 51"));
+    world.check_hashes();
+}
+
+fn begin(directory: &str, files: &[&str]) -> World {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/here/".into(), "mine\n".into());
+    world.disk.insert("/here/mine".into(), "text\n".into());
+    let file = |path: &&str| FileArgument {
+        path: (*path).into(),
+        address: String::new(),
+    };
+    world.uis[0].app.opening = Opening {
+        files: files.iter().map(file).collect(),
+        directory: Some(directory.into()),
+    };
+    world.act(0, "key Ctrl-L");
+    world
+}
+
+#[test]
+fn a_session_that_nobody_has_used_begins_in_the_directory_of_the_user() {
+    let world = begin("/here", &[]);
+    let state = world.authority.node().state();
+    assert_eq!(state.windows().count(), 1);
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "|mine\n");
+    assert_eq!(world.uis[0].app.directory(view), "/here/");
+    assert!(world.text_of("/t/").is_none(), "it stands where that stood");
+    world.check_hashes();
+}
+
+#[test]
+fn files_of_the_command_line_come_behind_the_directory_of_the_user() {
+    let world = begin("/here", &["/here/mine"]);
+    let view = world.uis[0].app.focus.unwrap();
+    assert_eq!(world.shown(0, view), "|text\n");
+    assert_eq!(world.authority.node().state().windows().count(), 2);
+    assert!(world.text_of("/here/").is_some() && world.text_of("/t/").is_none());
+    world.check_hashes();
+}
+
+#[test]
+fn a_directory_that_the_daemon_does_not_have_changes_nothing() {
+    for directory in ["/t", "/nowhere"] {
+        let world = begin(directory, &[]);
+        assert_eq!(world.text_of("/t/").as_deref(), Some("a.txt\nsub/\n"));
+        let state = world.authority.node().state();
+        assert_eq!(state.windows().count(), 1);
+        assert!(state.buffer_named("/nowhere").is_none());
+        world.check_hashes();
+    }
+}
+
+#[test]
+fn a_session_that_somebody_has_used_stays_as_it_is() {
+    let mut world = World::new(80, 24);
+    world.disk.insert("/here/".into(), "mine\n".into());
+    world.join(80, 24, Takeover::Transfer);
+    world.uis[1].app.opening.directory = Some("/here".into());
+    world.pass(TRANSFER_MS);
+    world.act(1, "key Ctrl-L");
+    assert!(world.uis[1].app.client.is_leading());
+    assert!(world.text_of("/here/").is_none());
+}
+
+#[test]
+fn f4_goes_where_commands_are_typed_and_back() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "|");
+    world.act(0, "key F4\ntype  Put g\nkey Esc\nkey F5\nkey F4\ntype x");
+    assert!(world.disk.contains_key("/t/g"));
+    assert!(
+        world.tag(window).ends_with("| Look  Put g"),
+        "{}",
+        world.tag(window)
+    );
+    assert_eq!(world.shown(0, ViewId::Body(window)), "x|");
+}
+
+#[test]
+fn a_name_without_a_directory_is_where_the_session_began() {
+    let mut world = World::new(80, 24);
+    world.act(0, "key Alt-N\ntype x\nkey F4\ntype notes\nkey Ctrl-S");
+    assert_eq!(world.disk["/t/notes"], "x");
+    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    assert!(
+        world.tag(window).starts_with("/t/notes Del"),
+        "{}",
+        world.tag(window)
+    );
+    assert!(!world.tag(window).contains("Put"));
+    world.check_hashes();
+}
+
+#[test]
+fn a_command_shows_a_file_while_it_is_read_and_then_where_it_was_asked_to() {
+    let mut world = World::new(80, 40);
+    let text: String = (0..10).map(|line| format!("line {line}\n")).collect();
+    world.disk.insert("/t/big".into(), text);
+    world.open("/t/f", "|");
+    world.is_slow = true;
+    let Answer::Opened { buffer, .. } = world.host_open("/t/big") else {
+        panic!("it opens");
+    };
+    let show = |address: &str| {
+        let address = address.into();
+        vec![Change::Show { buffer, address }]
+    };
+    world.propose(show(""));
+    let view = world.uis[0].app.focus.unwrap();
+    {
+        let app = &world.uis[0].app;
+        for (id, w) in app.node().state().windows() {
+            println!("{id:?} {w:?}");
+        }
+        println!("has {}", app.node().state().buffer(buffer).is_some());
+        println!(
+            "{:?} {:?} {view:?} {}",
+            app.node().state().layout(),
+            app.node().window_of_buffer(buffer),
+            world.uis[0].app.status().text
+        );
+    }
+    assert!(world.shown(0, view).starts_with("|line 0\n"));
+    world.read_on();
+    world.propose(show("8"));
+    assert_eq!(world.uis[0].app.focus, Some(view));
+    assert!(world.shown(0, view).contains("line 6\n«line 7\n»line 8"));
+    assert_eq!(world.authority.node().state().windows_of(buffer).count(), 1);
+    world.check_hashes();
 }

@@ -3,6 +3,7 @@
 use apex_core::limits::TRANSFER_MS;
 
 use super::*;
+use crate::input::Erase;
 
 fn two() -> (World, ViewId) {
     let mut world = World::new(80, 24);
@@ -70,4 +71,145 @@ fn a_lost_connection_says_that_the_session_lives_on() {
     world.update(0, Event::Lost("the daemon closed the connection".into()));
     assert_eq!(world.status(0), "disconnected");
     assert!(world.uis[0].left.as_ref().unwrap().contains("lives on"));
+}
+
+/// Two UIs, the second of which has taken over; the first stands at the end of "text".
+fn displaced() -> (World, ViewId) {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "text|");
+    world.join(80, 24, Takeover::Transfer);
+    world.pass(TRANSFER_MS);
+    assert!(world.uis[1].app.client.is_leading());
+    (world, ViewId::Body(window))
+}
+
+#[test]
+fn who_is_displaced_erases_cuts_and_pastes_as_he_types() {
+    for (script, expect) in [
+        ("type abc\nkey Backspace", "textab|"),
+        ("key Backspace\ntype x", "tex|x"),
+        ("type one two\nkey Ctrl-W\ntype x", "textone x|"),
+        ("key Ctrl-U\ntype x", "x|"),
+        ("key Home\nkey Delete", "|ext"),
+        ("key Shift-Left\nkey Backspace\ntype x", "tex|x"),
+        ("key Shift-Left\nkey Ctrl-X\nkey Home\nkey Ctrl-V", "t|tex"),
+        ("key Home\nkey Backspace\ntype x", "x|text"),
+    ] {
+        let expect = expect.replacen("|x", "x|", usize::from(expect == "tex|x"));
+        let (mut world, view) = displaced();
+        world.act(0, script);
+        assert_eq!(world.shown(0, view), expect, "{script}");
+        assert!(!world.uis[0].app.is_owing());
+        world.check_hashes();
+    }
+}
+
+/// Types without telling anybody: the messages wait.
+fn type_unheard(world: &mut World, ui: usize, text: &str) {
+    for c in text.chars() {
+        world.update(ui, Event::Input(Input::Action(Action::Insert(c))));
+    }
+}
+
+#[test]
+fn a_ui_that_leaves_waits_until_its_last_typing_is_in_the_buffer() {
+    let (mut world, view) = displaced();
+    type_unheard(&mut world, 0, "12");
+    // The first is under way, the second waits behind it.
+    assert!(world.uis[0].app.is_owing());
+    assert!(world.uis[0].app.owed().unwrap().ends_with("\n12"));
+    world.act(0, "type 3");
+    assert!(!world.uis[0].app.is_owing());
+    assert_eq!(world.shown(0, view), "text123|");
+    assert_eq!(world.uis[0].app.owed(), None);
+}
+
+#[test]
+fn typing_that_meets_a_change_is_in_recovered_before_a_ui_leaves() {
+    let (mut world, view) = displaced();
+    world.act(0, "key Shift-Left\nkey Shift-Left");
+    world.act(1, "key Alt-A");
+    type_unheard(&mut world, 0, "mine");
+    type_unheard(&mut world, 1, "theirs");
+    world.run();
+    assert!(!world.uis[0].app.is_owing());
+    assert_eq!(world.shown(1, view), "theirs|");
+    let recovered = world.text_of("/t/+Recovered").unwrap();
+    assert_eq!(recovered, "typed in /t/f and overtaken:\nmine\n");
+}
+
+#[test]
+fn a_ui_that_leaves_waits_until_its_file_is_written() {
+    let mut world = World::new(80, 24);
+    world.open("/t/f", "x|");
+    world.update(0, Event::Input(Input::Action(Action::Command("Put"))));
+    assert!(world.uis[0].app.is_owing());
+    assert_eq!(
+        world.uis[0].app.owed().unwrap(),
+        "/t/f: apexd has not said that it is written"
+    );
+    world.update(0, Event::Input(Input::Action(Action::Command("Exit"))));
+    assert!(
+        world.uis[0].left.is_some(),
+        "nothing is lost by leaving now"
+    );
+    world.run();
+    assert_eq!(world.disk["/t/f"], "x");
+    assert!(!world.uis[0].app.is_owing());
+}
+
+#[test]
+fn typing_that_waits_stands_behind_what_is_under_way() {
+    let mut world = World::new(80, 24);
+    // A clean file: the first key has the leader write `Undo` and `Put` into the tag.
+    world.disk.insert("/t/g".into(), "text".into());
+    world.open("/t/f", "g|");
+    world.act(0, "key F6");
+    let view = world.uis[0].app.focus.unwrap();
+    world.join(80, 24, Takeover::Transfer);
+    world.pass(TRANSFER_MS);
+    type_unheard(&mut world, 0, "12");
+    world.update(0, Event::Input(Input::Action(Action::Erase(Erase::Char))));
+    type_unheard(&mut world, 0, "34");
+    world.run();
+    assert_eq!(world.shown(0, view), "134|text");
+    world.check_hashes();
+}
+
+#[test]
+fn what_was_typed_behind_a_put_is_warned_about() {
+    let mut world = World::new(80, 24);
+    world.open("/t/f", "x|");
+    world.update(0, Event::Input(Input::Action(Action::Command("Put"))));
+    type_unheard(&mut world, 0, "y");
+    world.update(0, Event::Input(Input::Action(Action::Command("Exit"))));
+    assert_eq!(world.uis[0].left, None);
+    assert_eq!(
+        world.status(0),
+        "modified: /t/f; Exit again leaves, the session keeps it"
+    );
+}
+
+#[test]
+fn a_ui_that_is_turned_away_leaves_and_says_why() {
+    let hello = ui_hello(
+        SessionName::Label("main".into()),
+        "ui".into(),
+        Takeover::Transfer,
+    );
+    let size = Size {
+        width: 80,
+        height: 24,
+    };
+    let mut app = App::new(hello, Opening::default(), size);
+    let error = ErrorMessage::new(ErrorCode::Limit, "there are too many sessions; end some");
+    let shards = Vec::new();
+    let told = Event::Message(ServerMessage::Error { error, shards });
+    let effects = app.update(Millis::new(1), told);
+    assert_eq!(effects, [Effect::Leave(String::new())]);
+    app.hush();
+    assert_eq!(
+        app.complaint().as_deref(),
+        Some("there are too many sessions; end some")
+    );
 }

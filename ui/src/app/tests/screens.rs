@@ -70,7 +70,7 @@ fn before_the_session_is_there_the_top_row_says_so() {
     );
     let mut app = App::new(
         hello,
-        Vec::new(),
+        Opening::default(),
         Size {
             width: 40,
             height: 3,

@@ -63,7 +63,10 @@ fn del_warns_once_of_a_modified_file() {
     world.open("/t/f", "|");
     world.act(0, "type x\nkey Alt-D");
     assert_eq!(names(&world), [vec!["/t/", "/t/f", "/t/+Errors"]]);
-    assert_eq!(world.text_of("/t/+Errors").unwrap(), "/t/f modified\n");
+    assert_eq!(
+        world.text_of("/t/+Errors").unwrap(),
+        "/t/f modified; Put keeps it, a second Del drops it\n"
+    );
     world.act(0, "b1 x\ntype y\nkey Alt-D");
     assert_eq!(names(&world)[0].len(), 3, "an edit arms the warning again");
     world.act(0, "key Alt-D");

@@ -1,0 +1,383 @@
+//! Editing a text that another UI took over: nobody who types looks first whether somebody has
+//! just taken the session. Each step is proposed where the one before ended; what the new leader
+//! refuses goes to `+Recovered`, and a UI does not leave before that is known.
+
+use apex_core::buffer::Buffer;
+use apex_core::edit::Splice;
+use apex_core::entry::{BufferOp, Op};
+use apex_core::ids::{BufferId, ProposalId, Shard, ViewId};
+use apex_core::log::Record;
+use apex_core::message::{ClientMessage, Takeover};
+use apex_core::proposal::{Change, Outcome, Refusal};
+use apex_core::text::Span;
+
+use super::App;
+use super::files::{Pending, directory_of};
+use super::leading::{HELD_COUNT_MAX, Held};
+use crate::input::{Action, Erase, Input};
+
+/// One step of editing from afar.
+#[derive(Clone, Debug)]
+pub(super) enum Afar {
+    /// Typing, in place of what is selected.
+    Type(String),
+    /// Erasing what is selected, else what the key says.
+    Erase(Erase),
+    /// Showing in `+Recovered` what was typed and met a change.
+    Recover(String),
+}
+
+impl Held {
+    pub(super) fn is_afar_in(&self, in_view: ViewId) -> bool {
+        matches!(self, Self::Afar { view, .. } if *view == in_view)
+    }
+
+    /// Returns the text that would be lost with it.
+    pub(super) fn typed(&self) -> Option<String> {
+        match self {
+            Self::Input(Input::Action(Action::Insert(c))) => Some(c.to_string()),
+            Self::Input(Input::Paste(text))
+            | Self::Afar {
+                act: Afar::Type(text) | Afar::Recover(text),
+                ..
+            } => Some(text.clone()),
+            Self::Input(_)
+            | Self::Cut(_)
+            | Self::Paste(_)
+            | Self::Undo(..)
+            | Self::Command { .. }
+            | Self::Afar { .. } => None,
+        }
+    }
+}
+
+impl App {
+    /// Returns whether a body's text is led by another UI that took over from this one, or from
+    /// which this one is about to: what is typed then is kept by proposing it.
+    pub(super) fn is_displaced(&self, view: ViewId) -> bool {
+        let is_watcher = matches!(
+            self.client.hello(),
+            ClientMessage::Hello(hello) if hello.takeover == Takeover::Watch
+        );
+        let is_foreign = !self.client.is_leading() && !self.leads_text(view);
+        // What is typed next stands behind what is under way.
+        let is_behind = || self.held.iter().any(|(_, held)| held.is_afar_in(view));
+        !is_watcher && matches!(view, ViewId::Body(_)) && (is_foreign || is_behind())
+    }
+
+    /// Types into a text that another UI leads.
+    pub(super) fn type_afar(&mut self, view: ViewId, text: &str) {
+        if let Some(Afar::Type(before)) = self.last_unsent(view) {
+            before.push_str(text);
+        } else {
+            self.hold_afar(view, Afar::Type(text.to_owned()));
+        }
+        self.propose_afar();
+    }
+
+    /// Erases in a text that another UI leads.
+    pub(super) fn erase_afar(&mut self, view: ViewId, what: Erase) {
+        let is_taken_back = match self.last_unsent(view) {
+            Some(Afar::Type(before)) if what == Erase::Char => before.pop().is_some(),
+            _ => false,
+        };
+        if !is_taken_back {
+            self.hold_afar(view, Afar::Erase(what));
+        }
+        self.propose_afar();
+    }
+
+    /// Returns the last step of all, if it is in this view and not under way.
+    fn last_unsent(&mut self, in_view: ViewId) -> Option<&mut Afar> {
+        match self.held.last_mut() {
+            Some((
+                _,
+                Held::Afar {
+                    view,
+                    act,
+                    sent: None,
+                },
+            )) if *view == in_view => Some(act),
+            _ => None,
+        }
+    }
+
+    fn hold_afar(&mut self, view: ViewId, act: Afar) {
+        let Some((buffer, _, old)) = self.text(view) else {
+            return;
+        };
+        if self.held.len() >= HELD_COUNT_MAX {
+            return self.complain(&"too many keys wait for this text; wait for its leader");
+        }
+        // The view's own selection is the leader's now.
+        self.local.entry(view).or_insert(old);
+        let sent = None;
+        self.held.push((buffer, Held::Afar { view, act, sent }));
+    }
+
+    /// Proposes the next step, or does it where this UI has the lead by now. One at a time: each
+    /// stands where the one before ended.
+    pub(super) fn propose_afar(&mut self) {
+        let is_sent = |held: &Held| matches!(held, Held::Afar { sent: Some(_), .. });
+        if self.held.iter().any(|(_, held)| is_sent(held)) {
+            return;
+        }
+        let is_afar = |held: &Held| matches!(held, Held::Afar { .. });
+        while let Some(index) = self.held.iter().position(|(_, held)| is_afar(held)) {
+            let (buffer, held) = self.held[index].clone();
+            let Held::Afar { view, act, .. } = held else {
+                return;
+            };
+            let Some(base) = self.node().state().buffer(buffer).map(Buffer::version) else {
+                return;
+            };
+            if let Afar::Recover(text) = &act {
+                let change = self.recovery(buffer, text);
+                return self.propose_held(index, change, 0);
+            }
+            if self.leads_text(view) {
+                self.held.remove(index);
+                let dot = self.dot(view);
+                self.set_dot(view, dot);
+                self.do_here(view, &act);
+                continue;
+            }
+            let splice = self.splice_of(view, &act);
+            let at = splice.at.q0;
+            if splice.at.is_empty() && splice.text.is_empty() {
+                self.held.remove(index);
+                continue;
+            }
+            let splices = vec![splice];
+            let change = Change::Edit {
+                buffer,
+                base,
+                splices,
+            };
+            return self.propose_held(index, change, at);
+        }
+    }
+
+    fn propose_held(&mut self, index: usize, change: Change, at: u64) {
+        if let Some((id, message)) = self.client.propose(vec![change])
+            && let Some((_, Held::Afar { sent, .. })) = self.held.get_mut(index)
+        {
+            *sent = Some((id, at));
+            self.outbox.push(message);
+        }
+    }
+
+    fn recovery(&self, buffer: BufferId, text: &str) -> Change {
+        let name = self.node().state().buffer(buffer).map_or("", |b| b.name());
+        Change::Append {
+            name: format!("{}+Recovered", directory_of(name)),
+            text: format!("typed in {name} and overtaken:\n{text}\n"),
+        }
+    }
+
+    fn splice_of(&self, view: ViewId, act: &Afar) -> Splice {
+        let dot = self.dot(view);
+        match act {
+            Afar::Type(text) => Splice::new(dot, text.as_str()),
+            Afar::Erase(_) if !dot.is_empty() => Splice::new(dot, ""),
+            Afar::Erase(what) => Splice::new(self.erased(view, dot.q0, *what), ""),
+            Afar::Recover(_) => Splice::new(Span::at(dot.q0), ""),
+        }
+    }
+
+    /// Does a step in a text that this UI leads.
+    pub(super) fn do_here(&mut self, view: ViewId, act: &Afar) {
+        let splice = self.splice_of(view, act);
+        let group = self.node_mut().new_group();
+        let done = match act {
+            Afar::Type(text) => self.node_mut().type_text(view, text, group),
+            Afar::Recover(_) => Ok(()),
+            Afar::Erase(_) if splice.at.is_empty() => Ok(()),
+            Afar::Erase(_) => self.node_mut().delete(view, splice.at, group),
+        };
+        if let Err(error) = done {
+            self.complain(&error);
+        }
+    }
+
+    /// Takes the decision on a step. Returns whether it was one.
+    pub(super) fn afar_decided(&mut self, decided: ProposalId, outcome: &Outcome) -> bool {
+        let is_it =
+            |held: &Held| matches!(held, Held::Afar { sent: Some((id, _)), .. } if *id == decided);
+        let Some(index) = self.held.iter().position(|(_, held)| is_it(held)) else {
+            return false;
+        };
+        let (buffer, held) = self.held.remove(index);
+        let Held::Afar { view, act, sent } = held else {
+            return false;
+        };
+        match outcome {
+            Ok(_) if matches!(act, Afar::Recover(_)) => {
+                self.complain(&"what you typed met a change; it is in +Recovered");
+                self.propose_afar();
+            }
+            Ok(_) => {
+                // Decided here, its entry came from nobody else.
+                if let Some((_, at)) = sent.filter(|_| self.leads_text(view)) {
+                    let count = match &act {
+                        Afar::Type(text) => text.chars().count() as u64,
+                        Afar::Erase(_) | Afar::Recover(_) => 0,
+                    };
+                    self.set_dot(view, Span::at(at + count));
+                }
+                self.propose_afar();
+            }
+            // The leader changes; the next word of the daemon is the time to ask again.
+            Err(Refusal::Retry(_)) => {
+                let sent = None;
+                self.held
+                    .insert(index, (buffer, Held::Afar { view, act, sent }));
+            }
+            Err(refusal) => {
+                match act {
+                    Afar::Type(mut text) => {
+                        self.take_typed(index, view, &mut text);
+                        let (act, sent) = (Afar::Recover(text), None);
+                        self.held
+                            .insert(index, (buffer, Held::Afar { view, act, sent }));
+                    }
+                    Afar::Erase(_) => self
+                        .complain(&"what you erased was changed meanwhile; look, then erase again"),
+                    // Nothing else can be done with it: the text is shown here.
+                    Afar::Recover(text) => {
+                        self.complain(&format!("not in +Recovered ({refusal}): {text}"));
+                    }
+                }
+                self.propose_afar();
+            }
+        }
+        true
+    }
+
+    /// Moves what was typed blindly behind a step, from `index` on, to the end of its text.
+    fn take_typed(&mut self, index: usize, in_view: ViewId, text: &mut String) {
+        while let Some((
+            _,
+            Held::Afar {
+                view,
+                act: Afar::Type(next),
+                ..
+            },
+        )) = self.held.get(index)
+            && *view == in_view
+        {
+            text.push_str(next);
+            self.held.remove(index);
+        }
+    }
+
+    /// Returns the view whose step an entry is, and where it ended.
+    pub(super) fn afar_in(&self, record: &Record) -> Option<(ViewId, u64)> {
+        let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op else {
+            return None;
+        };
+        let origin = record.entry.origin?;
+        if origin.author != self.node().attachment() {
+            return None;
+        }
+        let splice = splices.first()?;
+        self.held.iter().find_map(|(of, held)| match held {
+            // The same proposal may have its leader rewrite the tag.
+            Held::Afar {
+                view,
+                sent: Some((id, _)),
+                ..
+            } if *id == origin.id && record.shard == Shard::Buffer(*of) => {
+                Some((*view, splice.at.q0 + splice.text.chars().count() as u64))
+            }
+            _ => None,
+        })
+    }
+
+    /// The leader of a text keeps it: what was typed meanwhile is shown where it can be read.
+    pub(super) fn refused(&mut self, buffer: BufferId) {
+        let (refused, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|(of, _)| *of == buffer);
+        self.held = kept;
+        let typed: String = refused
+            .iter()
+            .filter_map(|(_, held)| held.typed())
+            .collect();
+        let leader = self.name_of(self.leader_of(Shard::Buffer(buffer)));
+        if typed.is_empty() {
+            return self.complain(&format!("{leader} keeps this text"));
+        }
+        let name = self.node().state().buffer(buffer).map_or("", |b| b.name());
+        let directory = directory_of(name);
+        let target = format!("{directory}+Recovered");
+        let text = format!("typed in {name}, which {leader} keeps:\n{typed}\n");
+        if let Err(error) = self.node_mut().append_scratch(&target, &text) {
+            return self.complain(&error);
+        }
+        self.complain(&format!(
+            "{leader} keeps this text; what you typed is in +Recovered"
+        ));
+    }
+
+    /// Returns whether something that the user did is on its way to somebody who has not said yet
+    /// what became of it: typing into another's text, and files that are put.
+    #[must_use]
+    pub fn is_owing(&self) -> bool {
+        let is_put = |pending: &Pending| matches!(pending, Pending::Put(..));
+        let is_here = self.is_welcome && !self.is_lost;
+        is_here
+            && (!self.held.is_empty()
+                || self.client.is_recovering()
+                || self.pending.values().any(is_put))
+    }
+
+    /// Returns what is on its way still, in words for the user: it is shown nowhere else.
+    #[must_use]
+    pub fn owed(&self) -> Option<String> {
+        let typed: String = self
+            .held
+            .iter()
+            .filter_map(|(_, held)| held.typed())
+            .collect();
+        let mut words = Vec::new();
+        if !typed.is_empty() {
+            words.push(format!("typed, and taken by nobody yet:\n{typed}"));
+        }
+        if self.client.is_recovering() {
+            words.push("what you typed before another UI took over is not back yet".into());
+        }
+        for pending in self.pending.values() {
+            if let Pending::Put(buffer, _) = pending {
+                let buffer = self.node().state().buffer(*buffer);
+                let name = buffer.map_or("a file", |buffer| buffer.name());
+                words.push(format!("{name}: apexd has not said that it is written"));
+            }
+        }
+        (!words.is_empty()).then(|| words.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_knows_its_text() {
+        let view = ViewId::Top;
+        let afar = |act| Held::Afar {
+            view,
+            act,
+            sent: None,
+        };
+        for (held, typed) in [
+            (Held::Input(Input::Action(Action::Insert('x'))), Some("x")),
+            (Held::Input(Input::Paste("two".into())), Some("two")),
+            (afar(Afar::Type("three".into())), Some("three")),
+            (afar(Afar::Erase(Erase::Char)), None),
+            (Held::Undo(view, true), None),
+        ] {
+            assert_eq!(held.typed().as_deref(), typed, "{held:?}");
+        }
+    }
+}
