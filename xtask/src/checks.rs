@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::ChoreError;
+use crate::dist;
 use crate::files;
 use crate::guests;
 use crate::process::Step;
@@ -40,7 +41,7 @@ pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
     }
     part("tests");
     // The tests run the programs themselves, which `cargo test` would not build for them.
-    cargo("build --workspace --release --bins").run()?;
+    dist::build_programs()?;
     let tests = cargo("test --workspace --release");
     if is_long {
         tests.env("APEX_LONG", "1")

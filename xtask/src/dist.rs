@@ -45,9 +45,10 @@ pub(crate) fn run() -> Result<(), ChoreError> {
     Ok(())
 }
 
-/// Builds `apex` and `apexd`.
+/// Builds `apex` and `apexd`, and the small programs of the tests: for a part of the workspace cargo
+/// would choose other features of the same packages, and build them twice.
 pub(crate) fn build_programs() -> Result<(), ChoreError> {
-    let cargo = Step::new("cargo").words("build --release -p apex-host -p apex-ui --bins");
+    let cargo = Step::new("cargo").words("build --release --workspace --bins");
     cargo
         .folder(&files::root())
         .run()

@@ -89,7 +89,7 @@ fn chore(args: &[OsString]) -> Result<(), ChoreError> {
 fn bench(names: &[OsString]) -> Result<(), ChoreError> {
     dist::build_programs()?;
     guests::build()?;
-    let bench = Step::new("cargo").words("run --release -p apex-tests --bin bench --");
+    let bench = Step::new(files::target().join("release/bench"));
     let bench = names.iter().fold(bench, Step::arg);
     Ok(bench.folder(&files::root()).run()?)
 }

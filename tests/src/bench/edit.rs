@@ -1,5 +1,7 @@
 //! What an edit costs beside the same edit of a bare rope.
 //!
+//! - `ropey`: the bare rope in a process with the system's allocator, as most programs have it.
+//! - `in here`: the bare rope in this process, with the allocator of apex's programs.
 //! - `leader`: an edit as a UI makes it, with a view whose selection follows and an undo group:
 //!   entry, encoding, chain hash, fenced append, apply. Acknowledged entries are dropped.
 //! - `follower`: the same entries decoded, checked, appended and applied.
@@ -7,6 +9,7 @@
 //!   them, and many an append.
 
 use std::hint::black_box;
+use std::process::Command;
 
 use apex_core::buffer::Buffer;
 use apex_core::edit::Splice;
@@ -21,6 +24,7 @@ use super::BenchError;
 use super::stats::{Samples, timed};
 use super::table::{Table, figure, ratio};
 use super::trace::{self, Patch, Trace};
+use crate::harness::home::program;
 
 /// Entries after which an acknowledgement lets the leader drop them.
 const ACK_COUNT: usize = 64;
@@ -30,7 +34,9 @@ const BATCH_COUNT: usize = 64;
 /// Nanoseconds per edit of one trace.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// A bare rope.
+    /// A bare rope with the system's allocator.
+    pub system_rope: Samples,
+    /// A bare rope with the allocator of this process.
     pub rope: Samples,
     /// The leader.
     pub leader: Samples,
@@ -207,13 +213,12 @@ impl Typing {
     }
 }
 
-/// Replays a trace once through everything and adds the times.
+/// Replays a trace on a bare rope; returns nanoseconds per edit.
 ///
 /// # Errors
-/// A result is wrong.
-pub fn round(trace: &Trace, figures: &mut Figures) -> Result<(), BenchError> {
-    let count = trace.patches.len() as f64;
-    let (text, rope) = timed(|| {
+/// The text is wrong.
+pub fn bare(trace: &Trace) -> Result<f64, BenchError> {
+    let (text, ns) = timed(|| {
         let mut text = Rope::new();
         trace
             .patches
@@ -224,7 +229,30 @@ pub fn round(trace: &Trace, figures: &mut Figures) -> Result<(), BenchError> {
     if text != trace.end.as_str() {
         return Err(BenchError::Wrong(format!("{}: the bare rope", trace.name)));
     }
-    figures.rope.push(rope / count);
+    Ok(ns / trace.patches.len() as f64)
+}
+
+/// Replays a trace on a bare rope in a process of its own; returns nanoseconds per edit.
+///
+/// # Errors
+/// The program `rope` is not built, or fails.
+#[expect(clippy::disallowed_methods, reason = "the one peer that is a program")]
+pub fn bare_elsewhere(name: &str) -> Result<f64, BenchError> {
+    let path = program("rope");
+    let ended = Command::new(&path).arg(name).output();
+    let ended = ended.map_err(|error| BenchError::Read(path, error))?;
+    let words = String::from_utf8_lossy(&ended.stdout);
+    let wrong = |_| BenchError::Wrong(format!("the program rope said {words:?}"));
+    words.trim().parse().map_err(wrong)
+}
+
+/// Replays a trace once through everything and adds the times.
+///
+/// # Errors
+/// A result is wrong.
+pub fn round(trace: &Trace, figures: &mut Figures) -> Result<(), BenchError> {
+    let count = trace.patches.len() as f64;
+    figures.rope.push(bare(trace)?);
     let mut cast = Cast::new()?;
     let (entries, leader) = timed(|| cast.lead(&trace.patches));
     let entries = entries?;
@@ -259,6 +287,7 @@ pub fn run(rounds: usize) -> Result<Table, BenchError> {
         "trace",
         "edits",
         "ropey",
+        "in here",
         "leader",
         "",
         "follower",
@@ -273,10 +302,16 @@ pub fn run(rounds: usize) -> Result<Table, BenchError> {
         let trace = Trace::read(name)?;
         let mut figures = Figures::default();
         for _ in 0..rounds {
+            figures.system_rope.push(bare_elsewhere(name)?);
             round(&trace, &mut figures)?;
         }
-        let rope = figures.rope.median();
-        let mut row = vec![trace.name, trace.patches.len().to_string(), figure(rope)];
+        let rope = figures.system_rope.median();
+        let mut row = vec![
+            trace.name,
+            trace.patches.len().to_string(),
+            figure(rope),
+            figure(figures.rope.median()),
+        ];
         let Figures {
             leader,
             follower,
@@ -290,7 +325,11 @@ pub fn run(rounds: usize) -> Result<Table, BenchError> {
         }
         table.row(row);
     }
-    table
-        .remark("goal: leader at most 4x; text, state hash, chain and undo are checked each round");
+    table.remark(
+        "ratios beside ropey in a process of its own, with the system's allocator; `in here` is",
+    );
+    table.remark(
+        "ropey with the allocator of apex; text, hashes and undo are checked each round; goal: 4x",
+    );
     Ok(table)
 }

@@ -287,7 +287,11 @@ impl Ended {
 }
 
 /// A built program, beside this executable or beside the directory of the test executables.
-pub(super) fn program(name: &str) -> PathBuf {
+///
+/// # Panics
+/// When it is not built.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let mut programs = here.ancestors().skip(1).take(2).map(|at| at.join(name));
     let program = programs.find(|program| program.is_file());
