@@ -451,6 +451,25 @@ impl Log {
         core::mem::take(&mut self.notices)
     }
 
+    /// Takes over what another log of the same node made and ended and had not reported yet.
+    pub fn restore_notices(&mut self, unsent: Vec<MirrorNotice>) {
+        self.notices = unsent;
+        let made: Vec<Shard> = self.made_and_ended().collect();
+        let shards = &self.shards;
+        self.notices.retain(|notice| match notice {
+            MirrorNotice::Created(shard) => shards.contains_key(shard),
+            MirrorNotice::Deleted(shard) => !made.contains(shard),
+        });
+    }
+
+    /// Returns the shards of which nobody needs to hear: made and ended since the last report.
+    fn made_and_ended(&self) -> impl Iterator<Item = Shard> + '_ {
+        self.notices.iter().filter_map(|notice| match notice {
+            MirrorNotice::Created(shard) if !self.shards.contains_key(shard) => Some(*shard),
+            MirrorNotice::Created(_) | MirrorNotice::Deleted(_) => None,
+        })
+    }
+
     /// Drops the entries of a shard up to and including `upto`.
     pub fn compact(&mut self, shard: Shard, upto: Seq) {
         let Some(log) = self.shards.get_mut(&shard) else {

@@ -334,7 +334,9 @@ impl Client {
             .map_or(1, Node::counter)
             .max(welcome.counter_floor);
         let mut node = Node::mirror(welcome.attachment, state, &welcome.marks, counter);
-        if let Some(old) = self.node.take() {
+        if let Some(mut old) = self.node.take() {
+            make_again(&mut old, &mut node);
+            self.keep_shipped(&old, &node);
             self.gather_tails(&old, &mut node);
         }
         node.touched = node.state.buffers().map(|(id, _)| id).collect();
@@ -342,10 +344,18 @@ impl Client {
         self.welcome = Some(welcome);
         self.is_resyncing = false;
         self.acked.clear();
-        self.shipped.clear();
         events.push(ClientEvent::Welcome);
         self.retry(out);
         self.flush(out);
+    }
+
+    /// Forgets what was shipped where it goes again. What a snapshot that nobody asked for does not
+    /// have yet is on its way and arrives; what made this client ask for one was refused.
+    fn keep_shipped(&mut self, old: &Node, fresh: &Node) {
+        let is_resyncing = self.is_resyncing;
+        self.shipped.retain(|shard, _| {
+            !is_resyncing && fresh.leads(*shard) && epoch_of(old, *shard) == epoch_of(fresh, *shard)
+        });
     }
 
     /// Keeps what the old node appended and the fresh snapshot does not have: re-appended where
@@ -641,6 +651,34 @@ fn first_of(node: &Node, shard: Shard) -> Seq {
 
 fn epoch_of(node: &Node, shard: Shard) -> crate::ids::Epoch {
     node.log().lease(shard).unwrap_or_default().epoch
+}
+
+/// Makes the shards of the old node again that the daemon had not heard of when it made the fresh
+/// snapshot. A shard that the metalog announced and that is gone was ended by somebody else; what
+/// this node made while another party led the session is refused, and its text is a tail.
+fn make_again(old: &mut Node, fresh: &mut Node) {
+    let unsent = old.log.take_notices();
+    if fresh.leads(Shard::Layout) {
+        let is_new = |shard: &Shard| {
+            old.leads(*shard)
+                && old.state.meta().lease(*shard).is_none()
+                && fresh.log.mark(*shard).is_none()
+        };
+        let shards: Vec<Shard> = old.log.shards().filter(is_new).collect();
+        for shard in shards {
+            let _ = fresh.log.assume_shard(shard, old.attachment).is_ok();
+            fresh.state.assume_shard(shard);
+        }
+    }
+    for notice in &unsent {
+        if let MirrorNotice::Deleted(shard) = notice
+            && fresh.leads(*shard)
+        {
+            fresh.log.drop_shard(*shard);
+            fresh.state.drop_shard(*shard);
+        }
+    }
+    fresh.log.restore_notices(unsent);
 }
 
 /// Appends a record of the old node to the fresh one, byte for byte.

@@ -14,7 +14,9 @@ use super::*;
 use crate::entry::{ApplyLimits, AttachmentKind, BufferKind};
 use crate::ids::{ConnectionId, Incarnation, Millis, Secret, SessionId, ViewId};
 use crate::limits;
-use crate::message::{Bytes, ClientMessage, Hello, ServerMessage, SessionName, Takeover};
+use crate::message::{
+    Bytes, ClientMessage, ErrorCode, ErrorMessage, Hello, ServerMessage, SessionName, Takeover,
+};
 use crate::wire::{Frames, encode_client, encode_server};
 
 /// One peer with its two streams.
@@ -177,13 +179,7 @@ impl World {
             .next_client()
             .unwrap()
             .unwrap();
-        let from = (
-            peer.connection,
-            Secret(uuid::Uuid::from_u128(index as u128)),
-        );
-        let mut out = Vec::new();
-        self.authority.receive(self.now, from, decoded, &mut out);
-        self.deliver(out);
+        self.receive(index, decoded);
         true
     }
 
@@ -200,6 +196,30 @@ impl World {
         peer.events.extend(events);
         peer.to_daemon.extend(out);
         true
+    }
+
+    /// Gives the authority a message of a peer ahead of those on its stream.
+    pub(super) fn receive(&mut self, index: usize, message: ClientMessage) {
+        let peer = self.peer(index);
+        let from = (
+            peer.connection,
+            Secret(uuid::Uuid::from_u128(index as u128)),
+        );
+        let mut out = Vec::new();
+        self.authority.receive(self.now, from, message, &mut out);
+        self.deliver(out);
+    }
+
+    /// Lets a peer hear that what it appended to a shard was refused.
+    pub(super) fn refuse(&mut self, index: usize, shard: Shard) {
+        let error = ErrorMessage::new(ErrorCode::BadOp, "for the test");
+        let shards = Vec::from([shard]);
+        let peer = self.peer(index);
+        let mut out = Vec::new();
+        let message = ServerMessage::Error { error, shards };
+        let events = peer.client.receive(message, &mut out);
+        peer.events.extend(events);
+        peer.to_daemon.extend(out);
     }
 
     /// Lets time pass and delivers what follows.

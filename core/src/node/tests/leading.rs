@@ -3,7 +3,6 @@
 use alloc::vec;
 
 use super::*;
-use crate::message::ErrorCode;
 use crate::text::Span;
 
 #[test]
@@ -327,5 +326,59 @@ fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_the_lease() {
     world.type_text(ui, view, "x");
     world.run();
     assert_eq!(world.text(buffer), "xone\n");
+    world.check();
+}
+
+/// A UI whose queue the daemon forgot: it gets a snapshot that it did not ask for.
+fn send_snapshot(world: &mut World, index: usize) {
+    world.receive(index, ClientMessage::Resync);
+    world.run();
+}
+
+#[test]
+fn a_snapshot_made_before_the_daemon_heard_of_a_window_does_not_take_it_away() {
+    let mut world = World::new();
+    let first = world.ui();
+    world.peer(first).is_held = true;
+    let (buffer, view) = world.open(first, "/tmp/new");
+    world.type_text(first, view, "on its way");
+    send_snapshot(&mut world, first);
+    let node = world.peer(first).node();
+    assert_eq!(
+        node.state().buffer(buffer).unwrap().text().to_string(),
+        "on its way"
+    );
+    assert!(node.leads(Shard::Buffer(buffer)) && node.buffer_of(view) == Ok(buffer));
+    world.type_text(first, view, ", and more");
+    world.peer(first).is_held = false;
+    world.run();
+    assert_eq!(world.text(buffer), "on its way, and more");
+    assert_eq!(world.peer(first).client.unacked_count(), 0);
+    let errors = &world.peer(first).events;
+    let is_error = |event: &ClientEvent| matches!(event, ClientEvent::Error(_));
+    assert!(!errors.iter().any(is_error), "{errors:?}");
+    world.check();
+}
+
+#[test]
+fn what_is_made_and_closed_while_a_snapshot_is_awaited_is_told_afterwards() {
+    let mut world = World::new();
+    let first = world.ui();
+    let (old, old_view) = world.open(first, "/tmp/old");
+    world.peer(first).is_asleep = true;
+    // An append that does not fit makes the client ask for a snapshot.
+    world.refuse(first, Shard::Buffer(old));
+    let (buffer, view) = world.open(first, "/tmp/new");
+    world.type_text(first, view, "made meanwhile");
+    let ViewId::Body(window) = old_view else {
+        unreachable!("a body")
+    };
+    world.peer(first).node().close_window(window).unwrap();
+    world.peer(first).flush();
+    world.peer(first).is_asleep = false;
+    world.run();
+    assert_eq!(world.text(buffer), "made meanwhile");
+    let state = world.authority.node().state();
+    assert!(state.buffer(old).is_none() && state.window(window).is_none());
     world.check();
 }

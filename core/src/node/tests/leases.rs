@@ -139,7 +139,7 @@ fn stale_appends_are_refused_as_fenced() {
     let fenced = peer.to_client.iter().any(|message| {
         matches!(
             message,
-            ServerMessage::Error { error, .. } if error.code == crate::message::ErrorCode::Fenced
+            ServerMessage::Error { error, .. } if error.code == ErrorCode::Fenced
         )
     });
     assert!(fenced);
@@ -274,7 +274,7 @@ fn a_put_under_a_stale_fence_is_refused() {
     assert!(world.authority.may_put(me, buffer, epoch).is_ok());
     let _ = world.join(AttachmentKind::Ui, Takeover::Steal);
     let refused = world.authority.may_put(me, buffer, epoch).unwrap_err();
-    assert_eq!(refused.code, crate::message::ErrorCode::Fenced);
+    assert_eq!(refused.code, ErrorCode::Fenced);
     let words: String = refused.message;
     assert!(words.contains("not written"));
 }
