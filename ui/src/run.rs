@@ -26,6 +26,9 @@ use crate::theme::Depth;
 
 /// How long the rest of an escape sequence may take, in milliseconds.
 const ESCAPE_MS: u64 = 25;
+/// How long a key's frame has the processor for its way to the terminal before the daemon is told,
+/// in nanoseconds.
+const WAY_NS: i64 = 1_000_000;
 /// How long leaving waits for the daemon to take the last words, in milliseconds.
 const LEAVE_MS: u64 = 2000;
 /// Most messages that are taken before the screen is shown again.
@@ -169,23 +172,33 @@ impl Running {
             if let Some(words) = self.farewell.take() {
                 return self.leave(words).await;
             }
-            self.show_and_tell(terminal)?;
+            self.show(terminal)?;
+            if is_key {
+                pause(stdin)?;
+            }
+            self.tell()?;
             if is_key {
                 // A flood of keys does not keep the daemon waiting.
                 self.take_messages(terminal)?;
             }
             if self.app.take_stale() || self.is_changed {
                 self.is_changed = true;
-                self.show_and_tell(terminal)?;
+                self.show(terminal)?;
+                self.tell()?;
             }
         }
     }
 
-    /// Shows what changed, then tells the daemon.
-    fn show_and_tell(&mut self, terminal: &mut Terminal) -> Result<(), UiError> {
+    /// Shows what changed.
+    fn show(&mut self, terminal: &mut Terminal) -> Result<(), UiError> {
         if std::mem::take(&mut self.is_changed) {
             terminal.show(self.app.frame())?;
         }
+        Ok(())
+    }
+
+    /// Tells the daemon what is new.
+    fn tell(&mut self) -> Result<(), UiError> {
         let messages = self.app.flush();
         self.send_now(&messages)
     }
@@ -311,12 +324,26 @@ impl Running {
 }
 
 fn has_input(stdin: BorrowedFd<'_>) -> io::Result<bool> {
+    wait_for_input(stdin, 0)
+}
+
+/// Sleeps until the frame just written had time to get to the terminal, or the next key is there.
+///
+/// A thread of the kernel carries it, often on our processor. It would wait until we sleep, and the
+/// daemon, woken by us, would come before it: several times what the key itself took. A yield does
+/// not do: the scheduler may well give the processor back to us.
+fn pause(stdin: BorrowedFd<'_>) -> io::Result<()> {
+    wait_for_input(stdin, WAY_NS).map(|_| ())
+}
+
+/// Waits for input for less than a second; returns whether there may be some.
+fn wait_for_input(stdin: BorrowedFd<'_>, nanoseconds: i64) -> io::Result<bool> {
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-    let now = Timespec {
+    let time = Timespec {
         tv_sec: 0,
-        tv_nsec: 0,
+        tv_nsec: nanoseconds,
     };
-    match poll(&mut fds, Some(&now)) {
+    match poll(&mut fds, Some(&time)) {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),
