@@ -82,6 +82,7 @@ pub async fn run_ui(link: Link, hello: Hello, files: Vec<FileArgument>) -> Resul
     let mut screen = Running {
         app,
         link,
+        bytes: vec![0; READ_LEN].into(),
         decoder: Decoder::default(),
         translator: Translator::default(),
         is_changed: true,
@@ -118,6 +119,8 @@ enum Woken {
 struct Running {
     app: App,
     link: Link,
+    /// What was read from the terminal last, and room for [`READ_LEN`] bytes.
+    bytes: Box<[u8]>,
     decoder: Decoder,
     translator: Translator,
     /// Whether something happened since the last frame.
@@ -211,8 +214,7 @@ impl Running {
     ) -> Result<(), UiError> {
         match woken {
             Woken::Keys => {
-                let mut bytes = [0; READ_LEN];
-                let len = match rustix::io::read(stdin, &mut bytes) {
+                let len = match rustix::io::read(stdin, &mut *self.bytes) {
                     Ok(len) => len,
                     Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => return Ok(()),
                     // The terminal is gone; the session is not.
@@ -224,7 +226,7 @@ impl Running {
                     return Ok(());
                 }
                 let mut events = Vec::new();
-                self.decoder.push(&bytes[..len], &mut events);
+                self.decoder.push(&self.bytes[..len], &mut events);
                 self.take_events(events, terminal)
             }
             Woken::Escape => {

@@ -250,10 +250,21 @@ impl Pen<'_> {
 
     fn jump(&mut self, x: u16, y: u16) {
         if self.at != Some((x, y)) {
-            self.frame
-                .extend_from_slice(format!("\x1b[{};{}H", y + 1, x + 1).as_bytes());
+            self.frame.extend_from_slice(b"\x1b[");
+            self.number(y + 1);
+            self.frame.push(b';');
+            self.number(x + 1);
+            self.frame.push(b'H');
             self.at = Some((x, y));
         }
+    }
+
+    fn number(&mut self, number: u16) {
+        if number >= 10 {
+            self.number(number / 10);
+        }
+        let digit = u8::try_from(number % 10).expect("a digit is below 10");
+        self.frame.push(b'0' + digit);
     }
 }
 
