@@ -440,13 +440,9 @@ impl App {
     }
 
     fn with_scene<T>(&self, show: impl FnOnce(&Scene<'_>) -> T) -> T {
-        let empty = State::new();
+        let empty = (!self.is_welcome).then(State::new);
         show(&Scene {
-            state: if self.is_welcome {
-                self.node().state()
-            } else {
-                &empty
-            },
+            state: empty.as_ref().unwrap_or_else(|| self.node().state()),
             screen: &self.screen,
             local: &self.local,
             focus: self.focus,

@@ -26,6 +26,9 @@ use crate::theme::Depth;
 
 /// How long the rest of an escape sequence may take, in milliseconds.
 const ESCAPE_MS: u64 = 25;
+/// How long a key's frame has the processor for its way to the terminal before the daemon is told,
+/// in nanoseconds.
+const WAY_NS: i64 = 1_000_000;
 /// How long leaving waits for the daemon to take the last words, in milliseconds.
 const LEAVE_MS: u64 = 2000;
 /// Most messages that are taken before the screen is shown again.
@@ -79,6 +82,7 @@ pub async fn run_ui(link: Link, hello: Hello, opening: Opening) -> Result<String
     let mut screen = Running {
         app,
         link,
+        bytes: vec![0; READ_LEN].into(),
         decoder: Decoder::default(),
         translator: Translator::default(),
         is_changed: true,
@@ -115,6 +119,8 @@ enum Woken {
 struct Running {
     app: App,
     link: Link,
+    /// What was read from the terminal last, and room for [`READ_LEN`] bytes.
+    bytes: Box<[u8]>,
     decoder: Decoder,
     translator: Translator,
     /// Whether something happened since the last frame.
@@ -169,23 +175,33 @@ impl Running {
             if let Some(words) = self.farewell.take() {
                 return self.leave(words).await;
             }
-            self.show_and_tell(terminal)?;
+            self.show(terminal)?;
+            if is_key {
+                pause(stdin)?;
+            }
+            self.tell()?;
             if is_key {
                 // A flood of keys does not keep the daemon waiting.
                 self.take_messages(terminal)?;
             }
             if self.app.take_stale() || self.is_changed {
                 self.is_changed = true;
-                self.show_and_tell(terminal)?;
+                self.show(terminal)?;
+                self.tell()?;
             }
         }
     }
 
-    /// Shows what changed, then tells the daemon.
-    fn show_and_tell(&mut self, terminal: &mut Terminal) -> Result<(), UiError> {
+    /// Shows what changed.
+    fn show(&mut self, terminal: &mut Terminal) -> Result<(), UiError> {
         if std::mem::take(&mut self.is_changed) {
             terminal.show(self.app.frame())?;
         }
+        Ok(())
+    }
+
+    /// Tells the daemon what is new.
+    fn tell(&mut self) -> Result<(), UiError> {
         let messages = self.app.flush();
         self.send_now(&messages)
     }
@@ -198,8 +214,7 @@ impl Running {
     ) -> Result<(), UiError> {
         match woken {
             Woken::Keys => {
-                let mut bytes = [0; READ_LEN];
-                let len = match rustix::io::read(stdin, &mut bytes) {
+                let len = match rustix::io::read(stdin, &mut *self.bytes) {
                     Ok(len) => len,
                     Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => return Ok(()),
                     // The terminal is gone; the session is not.
@@ -211,7 +226,7 @@ impl Running {
                     return Ok(());
                 }
                 let mut events = Vec::new();
-                self.decoder.push(&bytes[..len], &mut events);
+                self.decoder.push(&self.bytes[..len], &mut events);
                 self.take_events(events, terminal)
             }
             Woken::Escape => {
@@ -339,12 +354,26 @@ impl Running {
 }
 
 fn has_input(stdin: BorrowedFd<'_>) -> io::Result<bool> {
+    wait_for_input(stdin, 0)
+}
+
+/// Sleeps until the frame just written had time to get to the terminal, or the next key is there.
+///
+/// A thread of the kernel carries it, often on our processor. It would wait until we sleep, and the
+/// daemon, woken by us, would come before it: several times what the key itself took. A yield does
+/// not do: the scheduler may well give the processor back to us.
+fn pause(stdin: BorrowedFd<'_>) -> io::Result<()> {
+    wait_for_input(stdin, WAY_NS).map(|_| ())
+}
+
+/// Waits for input for less than a second; returns whether there may be some.
+fn wait_for_input(stdin: BorrowedFd<'_>, nanoseconds: i64) -> io::Result<bool> {
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-    let now = Timespec {
+    let time = Timespec {
         tv_sec: 0,
-        tv_nsec: 0,
+        tv_nsec: nanoseconds,
     };
-    match poll(&mut fds, Some(&now)) {
+    match poll(&mut fds, Some(&time)) {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),

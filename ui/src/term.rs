@@ -34,6 +34,9 @@ pub struct Terminal {
     shown: Rc<Grid>,
     /// Whether the next frame starts from nothing.
     is_stale: bool,
+    /// What the terminal writes in since the last frame, if that is certain: most keys write in
+    /// what the key before wrote in.
+    role: Option<Role>,
     frame: Vec<u8>,
 }
 
@@ -54,6 +57,7 @@ impl Terminal {
             depth,
             shown: Rc::default(),
             is_stale: true,
+            role: None,
             frame: Vec::with_capacity(8192),
         };
         write_all(ENTER)?;
@@ -83,9 +87,18 @@ impl Terminal {
         if self.is_stale || self.shown.size != grid.size {
             self.shown = Rc::default();
             self.frame.extend_from_slice(b"\x1b[0m\x1b[2J");
+            self.role = None;
             self.is_stale = false;
         }
-        difference(&self.shown, &grid, self.depth, &mut self.frame);
+        let mut pen = Pen {
+            grids: (&self.shown, &grid),
+            depth: self.depth,
+            at: None,
+            role: self.role,
+            frame: &mut self.frame,
+        };
+        pen.difference();
+        self.role = pen.role;
         self.shown = grid;
         if self.frame.is_empty() {
             return Ok(());
@@ -141,37 +154,6 @@ fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends what turns a terminal that shows `old` into one that shows `new`.
-fn difference(old: &Grid, new: &Grid, depth: Depth, frame: &mut Vec<u8>) {
-    let mut pen = Pen {
-        grids: (old, new),
-        depth,
-        at: None,
-        role: None,
-        frame,
-    };
-    let is_moved = old.cursor != new.cursor;
-    let start = pen.frame.len();
-    for y in 0..new.size.height {
-        pen.row(y);
-    }
-    if pen.frame.len() == start && !is_moved {
-        return;
-    }
-    match new.cursor {
-        Some((x, y)) => {
-            pen.jump(x, y);
-            if old.cursor.is_none() {
-                frame.extend_from_slice(b"\x1b[?25h");
-            }
-        }
-        None if old.cursor.is_some() || old.size != new.size => {
-            frame.extend_from_slice(b"\x1b[?25l");
-        }
-        None => {}
-    }
-}
-
 struct Pen<'a> {
     /// What the terminal shows, and what it is to show.
     grids: (&'a Grid, &'a Grid),
@@ -183,6 +165,31 @@ struct Pen<'a> {
 }
 
 impl Pen<'_> {
+    /// Appends what turns a terminal that shows the one grid into one that shows the other.
+    fn difference(&mut self) {
+        let (old, new) = self.grids;
+        let is_moved = old.cursor != new.cursor;
+        let start = self.frame.len();
+        for y in 0..new.size.height {
+            self.row(y);
+        }
+        if self.frame.len() == start && !is_moved {
+            return;
+        }
+        match new.cursor {
+            Some((x, y)) => {
+                self.jump(x, y);
+                if old.cursor.is_none() {
+                    self.frame.extend_from_slice(b"\x1b[?25h");
+                }
+            }
+            None if old.cursor.is_some() || old.size != new.size => {
+                self.frame.extend_from_slice(b"\x1b[?25l");
+            }
+            None => {}
+        }
+    }
+
     fn row(&mut self, y: u16) {
         let (old_grid, new_grid) = self.grids;
         if new_grid.has_same_row(old_grid, y) {
@@ -250,10 +257,21 @@ impl Pen<'_> {
 
     fn jump(&mut self, x: u16, y: u16) {
         if self.at != Some((x, y)) {
-            self.frame
-                .extend_from_slice(format!("\x1b[{};{}H", y + 1, x + 1).as_bytes());
+            self.frame.extend_from_slice(b"\x1b[");
+            self.number(y + 1);
+            self.frame.push(b';');
+            self.number(x + 1);
+            self.frame.push(b'H');
             self.at = Some((x, y));
         }
+    }
+
+    fn number(&mut self, number: u16) {
+        if number >= 10 {
+            self.number(number / 10);
+        }
+        let digit = u8::try_from(number % 10).expect("a digit is below 10");
+        self.frame.push(b'0' + digit);
     }
 }
 
@@ -298,8 +316,20 @@ mod tests {
     }
 
     fn check(old: &Grid, new: &Grid, expect: &str) {
+        check_in(None, old, new, expect);
+    }
+
+    /// Checks the frame for a terminal that writes in a role.
+    fn check_in(role: Option<Role>, old: &Grid, new: &Grid, expect: &str) {
         let mut frame = Vec::new();
-        difference(old, new, Depth::Mono, &mut frame);
+        let mut pen = Pen {
+            grids: (old, new),
+            depth: Depth::Mono,
+            at: None,
+            role,
+            frame: &mut frame,
+        };
+        pen.difference();
         assert_eq!(String::from_utf8_lossy(&frame).replace('\x1b', "^"), expect);
     }
 
@@ -312,6 +342,15 @@ mod tests {
         check(&old, &grid("hello", None), "^[?25l");
         check(&old, &grid("hexlx", Some((5, 0))), "^[1;3H^[0mxlx");
         check(&old, &grid("hell漢x", Some((7, 0))), "^[1;5H^[0m漢^[1;7Hx");
+    }
+
+    #[test]
+    fn a_frame_names_colours_only_where_they_change() {
+        let (old, new) = (grid("hello", Some((5, 0))), grid("hello!", Some((6, 0))));
+        let body = Role::plain(Surface::Body);
+        check_in(Some(body), &old, &new, "^[1;6H!");
+        let tag = Role::plain(Surface::Tag);
+        check_in(Some(tag), &old, &new, "^[1;6H^[0m!");
     }
 
     #[test]

@@ -113,11 +113,13 @@ pub fn shape(buffer: &Buffer, area: Rect) -> Shape {
     }
 }
 
-/// A grid, and what its texts were made of, so that the next one is made of what changed.
+/// A grid, and what it was made of, so that the next one is made of what changed.
 #[derive(Debug)]
 pub struct Frame {
     /// The grid.
     pub grid: Rc<Grid>,
+    screen: Screen,
+    status: Status,
     painted: Vec<Painted>,
 }
 
@@ -150,13 +152,21 @@ pub fn view(scene: &Scene<'_>) -> Grid {
     Rc::unwrap_or_clone(next_frame(scene, None).grid)
 }
 
-/// Returns the grid, taking texts that did not change from the last frame.
+/// Returns the grid, leaving texts as they are in the last frame where they did not change.
 #[must_use]
 pub fn next_frame(scene: &Scene<'_>, last: Option<&Frame>) -> Frame {
     // Clusters are numbered per grid, so cells with clusters are not taken over.
-    let last = last.filter(|last| !last.grid.has_clusters() && last.grid.size == scene.screen.size);
+    let last = last.filter(|last| {
+        let is_alike = last.screen == *scene.screen && last.status == *scene.status;
+        is_alike && !last.grid.has_clusters()
+    });
+    let mut grid = match last {
+        Some(last) => Grid::clone(&last.grid),
+        None => Grid::new(scene.screen.size),
+    };
+    grid.cursor = None;
     let mut painter = Painter {
-        grid: Grid::new(scene.screen.size),
+        grid,
         scene,
         last,
         painted: Vec::with_capacity(16),
@@ -191,6 +201,8 @@ pub fn next_frame(scene: &Scene<'_>, last: Option<&Frame>) -> Frame {
     }
     Frame {
         grid: Rc::new(painter.grid),
+        screen: scene.screen.clone(),
+        status: scene.status.clone(),
         painted: painter.painted,
     }
 }
@@ -198,6 +210,7 @@ pub fn next_frame(scene: &Scene<'_>, last: Option<&Frame>) -> Frame {
 struct Painter<'a> {
     grid: Grid,
     scene: &'a Scene<'a>,
+    /// The frame that the grid began as: one of the same layout and status.
     last: Option<&'a Frame>,
     painted: Vec<Painted>,
 }
@@ -205,7 +218,8 @@ struct Painter<'a> {
 impl Painter<'_> {
     fn top(&mut self) {
         let area = self.scene.screen.top;
-        self.grid.fill(area, Role::plain(Surface::Tag));
+        self.grid
+            .fill(area.first_column(), Role::plain(Surface::Tag));
         self.text(ViewId::Top, area.after_first_column(), Surface::Tag);
         let status = self.scene.status;
         if status.text.is_empty() || area.height == 0 {
@@ -238,7 +252,7 @@ impl Painter<'_> {
         let is_dirty = self
             .buffer(ViewId::Body(id))
             .is_some_and(|(_, b)| is_dirty(b));
-        self.grid.fill(tag, Role::plain(surface));
+        self.grid.fill(tag.first_column(), Role::plain(surface));
         if is_dirty {
             self.handle(tag, '■', Surface::HandleModified);
         } else {
@@ -285,16 +299,11 @@ impl Painter<'_> {
             has_focus: self.scene.focus == Some(id),
             sweep: self.scene.sweep.filter(|sweep| sweep.view == id),
         };
-        // The status lies over the top row, so that one is always made anew.
-        let same = self.last.filter(|_| id != ViewId::Top).and_then(|last| {
-            let painted = last.painted.iter().find(|painted| painted.key == key)?;
-            Some((last, *painted))
-        });
+        let same = self
+            .last
+            .and_then(|last| last.painted.iter().find(|painted| painted.key == key));
         let painted = match same {
-            Some((last, painted)) => {
-                self.grid.copy(&last.grid, area);
-                painted
-            }
+            Some(painted) => *painted,
             None => self.paint(buffer, key),
         };
         self.grid.cursor = painted.cursor.or(self.grid.cursor);

@@ -123,17 +123,19 @@ fn built(name: &str) -> Result<PathBuf, BenchError> {
     })
 }
 
-/// Types `count` letters into a program and adds how long each took to show, in microseconds.
+/// Types `count` letters into a program and adds how long each took to show, in microseconds;
+/// returns what it wrote to show the last one.
 ///
 /// # Errors
 /// It does not show what was typed.
-pub fn round(program: Program, count: usize, samples: &mut Samples) -> Result<(), BenchError> {
+pub fn round(program: Program, count: usize, samples: &mut Samples) -> Result<Vec<u8>, BenchError> {
     let home = Home::new();
     if program == Program::Apex {
         home.add_tidy();
     }
     let mut terminal = program.start(&home)?;
     let mut line = String::new();
+    let mut painted = Vec::new();
     for index in 0..count {
         if line.len() == LINE_LEN {
             terminal.press(program.line_end())?;
@@ -147,6 +149,7 @@ pub fn round(program: Program, count: usize, samples: &mut Samples) -> Result<()
         let start = now();
         terminal.press(letter.encode_utf8(&mut [0; 4]).as_bytes())?;
         let end = terminal.until(|screen| shown(screen) > before)?;
+        terminal.answer().clone_into(&mut painted);
         line.push(letter);
         samples.push(end.saturating_duration_since(start).as_secs_f64() * 1e6);
     }
@@ -154,7 +157,7 @@ pub fn round(program: Program, count: usize, samples: &mut Samples) -> Result<()
         let words = format!("{} does not show {line}:\n{terminal:?}", program.name());
         return Err(BenchError::Wrong(words));
     }
-    Ok(())
+    Ok(painted)
 }
 
 /// Measures the programs in turns.
@@ -168,9 +171,10 @@ pub fn run(rounds: usize, count: usize) -> Result<Table, BenchError> {
         (Program::Apex, Samples::default()),
     ];
     all.retain(|(program, _)| *program != Program::Vim || is_installed("vim"));
+    let mut painted = vec![Vec::new(); all.len()];
     for _ in 0..rounds {
-        for (program, samples) in &mut all {
-            round(*program, count, samples)?;
+        for ((program, samples), painted) in all.iter_mut().zip(&mut painted) {
+            *painted = round(*program, count, samples)?;
         }
     }
     let title = format!("keys: µs from key to painted cell, {rounds} rounds of {count} keys");
@@ -193,6 +197,14 @@ pub fn run(rounds: usize, count: usize) -> Result<Table, BenchError> {
         write!(goal, "; vim is not installed, so nothing is beside it").ok();
     }
     table.remark(goal);
+    for ((program, _), painted) in all.iter().zip(&painted) {
+        table.remark(format!(
+            "{} painted its last key with {} bytes: {}",
+            program.name(),
+            painted.len(),
+            painted.escape_ascii()
+        ));
+    }
     Ok(table)
 }
 

@@ -35,6 +35,8 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     pieces: Receiver<(Instant, Vec<u8>)>,
     screen: Screen,
+    /// What came since keys were pressed.
+    answer: Vec<u8>,
 }
 
 impl std::fmt::Debug for Terminal {
@@ -89,6 +91,7 @@ impl Terminal {
             child,
             pieces,
             screen,
+            answer: Vec::new(),
         })
     }
 
@@ -98,17 +101,25 @@ impl Terminal {
         &self.screen
     }
 
+    /// Returns what the program wrote since keys were pressed, as far as it was taken.
+    #[must_use]
+    pub fn answer(&self) -> &[u8] {
+        &self.answer
+    }
+
     /// Presses keys, given as what a terminal sends for them.
     ///
     /// # Errors
     /// The program has ended.
     pub fn press(&mut self, keys: &[u8]) -> Result<(), BenchError> {
+        self.answer.clear();
         let written = self.keys.write_all(keys).and_then(|()| self.keys.flush());
         written.map_err(|error| BenchError::Terminal(format!("the program has ended: {error}")))
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), BenchError> {
         self.screen.push(piece);
+        self.answer.extend_from_slice(piece);
         let asks = |query: &[u8]| piece.windows(query.len()).any(|part| part == query);
         let answers = ANSWERS.iter().filter(|(query, _)| asks(query));
         let answers: String = answers.map(|(_, answer)| *answer).collect();

@@ -113,20 +113,6 @@ impl Grid {
         !self.clusters.is_empty()
     }
 
-    /// Takes a rectangle of cells, none of them a cluster, from a grid of the same size.
-    pub fn copy(&mut self, other: &Self, area: Rect) {
-        let right = area.right().min(self.size.width);
-        for y in area.y..area.bottom().min(self.size.height) {
-            let start = usize::from(y) * usize::from(self.size.width);
-            let (from, to) = (start + usize::from(area.x), start + usize::from(right));
-            if let (Some(here), Some(there)) =
-                (self.cells.get_mut(from..to), other.cells.get(from..to))
-            {
-                here.copy_from_slice(there);
-            }
-        }
-    }
-
     /// Returns whether a row is certain to look like that of another grid.
     #[must_use]
     pub fn has_same_row(&self, other: &Self, y: u16) -> bool {
