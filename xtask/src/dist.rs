@@ -45,8 +45,8 @@ pub(crate) fn run() -> Result<(), ChoreError> {
     Ok(())
 }
 
-/// Builds `apex` and `apexd`, and the small programs of the tests: for a part of the workspace cargo
-/// would choose other features of the same packages, and build them twice.
+/// Builds `apex` and `apexd`, and the small programs of the tests: for a part of the workspace
+/// cargo would choose other features of the same packages, and build them twice.
 pub(crate) fn build_programs() -> Result<(), ChoreError> {
     let cargo = Step::new("cargo").words("build --release --workspace --bins");
     cargo
