@@ -126,6 +126,8 @@ pub(crate) struct Session {
     gets: get::Gets,
     commands: run::Commands,
     out: Vec<Output>,
+    /// The last step took as much as one may.
+    is_full: bool,
 }
 
 /// Starts a session's task.
@@ -170,6 +172,7 @@ pub fn start(config: SessionConfig) -> (SessionDoor, JoinHandle<Ended>) {
         gets: get::Gets::default(),
         commands: run::Commands::default(),
         out: Vec::new(),
+        is_full: false,
     };
     (door, tokio::spawn(state.run(receiver)))
 }
@@ -194,7 +197,13 @@ impl Session {
             let stepped =
                 std::panic::catch_unwind(AssertUnwindSafe(|| self.step(wake, &mut inputs)));
             let stop = match stepped {
-                Ok(None) => continue,
+                Ok(None) => {
+                    if std::mem::take(&mut self.is_full) {
+                        // What was said is written before more is taken.
+                        tokio::task::yield_now().await;
+                    }
+                    continue;
+                }
                 Ok(Some(stop)) => stop,
                 Err(panic) => self.stop_of(panic.as_ref()),
             };
@@ -303,7 +312,7 @@ impl Session {
             }
         };
         let mut count = 0;
-        while let Some(input) = next {
+        while let Some(input) = next.take() {
             if let SessionInput::Messages {
                 connection,
                 messages,
@@ -313,20 +322,20 @@ impl Session {
                 for message in messages {
                     self.take_message(connection, message);
                 }
+                if count < STEP_MESSAGE_COUNT_MAX {
+                    next = inputs.try_recv().ok();
+                }
             } else {
-                // What came before it is carried out before it.
+                // What came before it is carried out before it; what comes behind it is a step of
+                // its own.
                 self.carry_out();
                 if let Some(stop) = self.take(input) {
                     return Some(stop);
                 }
-                self.carry_out();
             }
-            // Inputs that did not fit a step are a step of their own: sockets are looked at.
-            next = (count < STEP_MESSAGE_COUNT_MAX)
-                .then(|| inputs.try_recv().ok())
-                .flatten();
         }
         self.carry_out();
+        self.is_full = count >= STEP_MESSAGE_COUNT_MAX;
         None
     }
 
