@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use super::ToolHost;
 use super::testing::Script;
 use crate::seam::{
-    ConnectionIds, SessionInput, SessionLink, SessionOpened, SessionRecords, SessionSnapshot,
-    ToolConfig, ToolHandle, ToolHostMessage, Wish,
+    ConnectionIds, RESTART_WAIT_MS, SessionInput, SessionLink, SessionOpened, SessionRecords,
+    SessionSnapshot, ToolConfig, ToolHandle, ToolHostMessage, Wish,
 };
 
 const SESSION: SessionId = SessionId(uuid::Uuid::nil());
@@ -52,6 +52,11 @@ impl Drop for Bench {
 
 impl Bench {
     async fn new() -> Self {
+        Self::with_restart_wait(RESTART_WAIT_MS).await
+    }
+
+    /// Returns one whose tools are started again after this wait.
+    async fn with_restart_wait(restart_wait_ms: u64) -> Self {
         let dir = std::env::temp_dir().join(format!("apex-tools-{}", uuid::Uuid::new_v4()));
         fs::create_dir_all(dir.join("plugins")).unwrap();
         let handle = ToolHost::start(ToolConfig {
@@ -60,7 +65,7 @@ impl Bench {
             // Shared by all tests, so that a component is compiled once.
             cache_dir: std::env::temp_dir().join("apex-test-cache"),
             data_dir: dir.join("data/tool"),
-            restart_wait_ms: 20,
+            restart_wait_ms,
         });
         let (sender, inputs) = mpsc::channel(64);
         let mut script = Script::new();
@@ -523,7 +528,7 @@ async fn a_replica_that_stands_still_says_what_helps_and_that_helps() {
 
 #[tokio::test]
 async fn a_tool_that_ends_six_times_is_given_up_and_followed_no_more() {
-    let mut bench = Bench::new().await;
+    let mut bench = Bench::with_restart_wait(1).await;
     bench.drop_in("trap");
     bench.until("trap", |tool| tool.state == "waiting").await;
     bench.grant("trap").await;
