@@ -46,8 +46,26 @@ struct Queue {
 
 #[derive(Debug)]
 struct Frame {
-    bytes: Arc<[u8]>,
+    bytes: FrameBytes,
     is_entries: bool,
+}
+
+/// The bytes of a frame: of this peer alone, or encoded once for several.
+#[derive(Debug)]
+enum FrameBytes {
+    Own(Vec<u8>),
+    Shared(Arc<[u8]>),
+}
+
+impl std::ops::Deref for FrameBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
 }
 
 /// How the peer stands towards the entries.
@@ -100,7 +118,7 @@ impl Outlet {
     /// Queues a message that is never forgotten.
     pub fn send(&self, message: &ServerMessage) {
         self.push(Frame {
-            bytes: wire::encode_server(message).into(),
+            bytes: FrameBytes::Own(wire::encode_server(message)),
             is_entries: false,
         });
     }
@@ -108,7 +126,7 @@ impl Outlet {
     /// Queues bytes that are never forgotten: the preamble.
     pub fn send_bytes(&self, bytes: Vec<u8>) {
         self.push(Frame {
-            bytes: bytes.into(),
+            bytes: FrameBytes::Own(bytes),
             is_entries: false,
         });
     }
@@ -116,7 +134,7 @@ impl Outlet {
     /// Queues a frame of entries, encoded once for all followers.
     pub fn send_entries(&self, frame: &Arc<[u8]>) {
         self.push(Frame {
-            bytes: frame.clone(),
+            bytes: FrameBytes::Shared(frame.clone()),
             is_entries: true,
         });
     }

@@ -6,10 +6,11 @@
 //!    session's [`SessionLink`], says `Hello { kind: Tool, is_follower: false }` and then speaks
 //!    exactly as a socket peer does; the daemon's answers come back as
 //!    [`ToolHostMessage::FromDaemon`].
-//! 2. It follows each session through one replica of its own: the snapshot of
-//!    [`ToolHostMessage::SessionOpened`], then the records of [`ToolHostMessage::Records`]. It is
-//!    never handed the authority's state again, except by a second `SessionOpened`, which says
-//!    that it fell behind and that everything it knew of that session starts afresh.
+//! 2. It follows a session through one replica of its own while it has a tool there, and says so by
+//!    [`SessionLink::wish`]: then come the snapshot of [`ToolHostMessage::Snapshot`] and the
+//!    records of [`ToolHostMessage::Records`]. It is never handed the authority's state again,
+//!    except by a second `Snapshot`, which says that it fell behind and that everything it knew
+//!    of that session starts afresh. Without tools a text is kept once.
 //! 3. It runs on its own threads. A session never waits for it: the queue towards it takes any
 //!    number of messages, and what fills it is bounded by [`RECORD_QUEUE_COUNT_MAX`] per session
 //!    (a permit travels with each batch and comes back when the batch is dropped).
@@ -19,16 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use apex_core::edit::Splice;
-use apex_core::ids::{
-    BufferId, ConnectionId, Incarnation, ProcessId, RequestId, SessionId, Version,
-};
+use apex_core::ids::{BufferId, ConnectionId, ProcessId, RequestId, SessionId, Version};
 use apex_core::log::Record;
 use apex_core::message::{
     Answer, ClientMessage, ErrorMessage, Mark, Query, ServerMessage, SessionInfo, ToolInfo,
     ToolOrder,
 };
 use apex_core::state::State;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use crate::disk::{DiskError, Written};
 use crate::files::{Found, GuardError, Loaded};
@@ -38,6 +37,8 @@ use crate::process::Event;
 /// Most records of one session that wait for the tool host; past it they are forgotten and a
 /// fresh snapshot is sent when there is room.
 pub const RECORD_QUEUE_COUNT_MAX: usize = 1 << 16;
+/// What [`ToolConfig::restart_wait_ms`] is unless something else is wanted.
+pub const RESTART_WAIT_MS: u64 = 1_000;
 /// Most messages that wait for one session; past it whoever sends waits.
 pub const SESSION_QUEUE_COUNT_MAX: usize = 1024;
 
@@ -52,14 +53,18 @@ pub struct ToolConfig {
     pub cache_dir: PathBuf,
     /// Where a tool's own files may live (`$XDG_DATA_HOME/apex/tool`).
     pub data_dir: PathBuf,
+    /// First wait before a tool that ended is started again, in milliseconds; it doubles each time.
+    pub restart_wait_ms: u64,
 }
 
 /// What the daemon says to the tool host.
 #[derive(Debug)]
 pub enum ToolHostMessage {
-    /// A session exists, or the tool host fell behind in it (then all it knew starts afresh,
-    /// connections excepted: those stay).
+    /// A session exists.
     SessionOpened(SessionOpened),
+    /// The state that was wished for, or a newer one because the tool host fell behind: then all it
+    /// knew starts afresh, connections excepted.
+    Snapshot(SessionSnapshot),
     /// New entries of a session, in the order in which they apply to the snapshot.
     Records(SessionRecords),
     /// A session was deleted: its connections are gone.
@@ -116,16 +121,21 @@ pub enum ToolHostMessage {
 pub struct SessionOpened {
     /// Which.
     pub session: SessionId,
-    /// Its authority's run.
-    pub incarnation: Incarnation,
-    /// Its label at this moment; later ones come as entries of the metalog.
-    pub label: String,
+    /// The way in.
+    pub link: SessionLink,
+}
+
+/// A state, from which the tool host replays.
+#[derive(Debug)]
+pub struct SessionSnapshot {
+    /// Of which session.
+    pub session: SessionId,
+    /// Which wish it answers; an answer to an older wish is void.
+    pub wish: u64,
     /// The whole state: the start of the tool host's own replica.
     pub snapshot: State,
     /// Where the logs stand that the snapshot covers.
     pub marks: Vec<Mark>,
-    /// The way in.
-    pub link: SessionLink,
 }
 
 /// A batch of records on their way to the tool host.
@@ -149,12 +159,12 @@ pub enum SessionInput {
         /// The way back.
         peer: Peer,
     },
-    /// A message of a connection.
-    Message {
+    /// Messages of a connection: what came in one go is handed over in one go.
+    Messages {
         /// Which.
         connection: ConnectionId,
-        /// What.
-        message: ClientMessage,
+        /// What, in order; bounded by what one read of a socket, or one round of calls, gives.
+        messages: Vec<ClientMessage>,
     },
     /// A connection ended without a word.
     Disconnect {
@@ -358,13 +368,42 @@ pub struct SessionLink {
     pub(crate) back: mpsc::UnboundedSender<ToolHostMessage>,
     /// Where connection ids come from.
     pub(crate) connections: ConnectionIds,
+    /// What the tool host wishes to follow.
+    wish: watch::Sender<Wish>,
 }
+
+/// Whether the tool host follows a session: the number of its wish, counted from 1, or none.
+pub type Wish = Option<u64>;
 
 /// The session has ended; `SessionClosed` follows or came already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionGone;
 
 impl SessionLink {
+    /// Returns a way into the session that reads these queues, and where it learns what the tool
+    /// host wishes.
+    #[must_use]
+    pub fn new(
+        inputs: mpsc::Sender<SessionInput>,
+        back: mpsc::UnboundedSender<ToolHostMessage>,
+        connections: ConnectionIds,
+    ) -> (Self, watch::Receiver<Wish>) {
+        let (wish, wished) = watch::channel(None);
+        let link = Self {
+            inputs,
+            back,
+            connections,
+            wish,
+        };
+        (link, wished)
+    }
+
+    /// Wishes for a snapshot and the records behind it, or for nothing more. Only the newest wish
+    /// counts.
+    pub fn wish(&self, wish: Wish) {
+        self.wish.send_replace(wish);
+    }
+
     /// Opens a connection; the next message on it is a `Hello`.
     ///
     /// # Errors
@@ -376,18 +415,18 @@ impl SessionLink {
         Ok(connection)
     }
 
-    /// Sends one message, waiting while the session's queue is full.
+    /// Sends messages, waiting while the session's queue is full.
     ///
     /// # Errors
     /// When the session has ended.
     pub async fn send(
         &self,
         connection: ConnectionId,
-        message: ClientMessage,
+        messages: Vec<ClientMessage>,
     ) -> Result<(), SessionGone> {
-        self.put(SessionInput::Message {
+        self.put(SessionInput::Messages {
             connection,
-            message,
+            messages,
         })
         .await
     }

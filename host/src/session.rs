@@ -6,6 +6,7 @@
 
 mod feed;
 mod get;
+mod merge;
 mod open;
 mod put;
 mod query;
@@ -92,6 +93,7 @@ enum Wake {
     Input(SessionInput),
     Deadline,
     FeedRoom,
+    FeedWish,
 }
 
 /// What is done when a proposal of the host is decided.
@@ -124,6 +126,8 @@ pub(crate) struct Session {
     gets: get::Gets,
     commands: run::Commands,
     out: Vec<Output>,
+    /// The last step took as much as one may.
+    is_full: bool,
 }
 
 /// Starts a session's task.
@@ -143,12 +147,12 @@ pub fn start(config: SessionConfig) -> (SessionDoor, JoinHandle<Ended>) {
         label: config.label.clone(),
         limits,
     };
-    let link = SessionLink {
-        inputs: inputs.clone(),
-        back: config.tools.sender(),
-        connections: config.desk.connections.clone(),
-    };
-    let feed = Feed::new((session, incarnation), config.tools.clone(), link);
+    let link = SessionLink::new(
+        inputs.clone(),
+        config.tools.sender(),
+        config.desk.connections.clone(),
+    );
+    let feed = Feed::new(session, config.tools.clone(), link);
     let door = SessionDoor {
         session,
         inputs: inputs.clone(),
@@ -168,6 +172,7 @@ pub fn start(config: SessionConfig) -> (SessionDoor, JoinHandle<Ended>) {
         gets: get::Gets::default(),
         commands: run::Commands::default(),
         out: Vec::new(),
+        is_full: false,
     };
     (door, tokio::spawn(state.run(receiver)))
 }
@@ -187,11 +192,18 @@ impl Session {
                 () = tokio::time::sleep_until(deadline.unwrap_or(far)), if deadline.is_some() => {
                     Wake::Deadline
                 }
-                () = self.feed.room(), if self.feed.is_behind() => Wake::FeedRoom,
+                wake = self.feed.wake() => wake,
             };
-            let stepped = std::panic::catch_unwind(AssertUnwindSafe(|| self.step(wake)));
+            let stepped =
+                std::panic::catch_unwind(AssertUnwindSafe(|| self.step(wake, &mut inputs)));
             let stop = match stepped {
-                Ok(None) => continue,
+                Ok(None) => {
+                    if std::mem::take(&mut self.is_full) {
+                        // What was said is written before more is taken.
+                        tokio::task::yield_now().await;
+                    }
+                    continue;
+                }
                 Ok(Some(stop)) => stop,
                 Err(panic) => self.stop_of(panic.as_ref()),
             };
@@ -243,9 +255,9 @@ impl Session {
             self.notify(2, text);
         }
         self.settle();
-        // Nobody follows yet: the snapshot below holds all of it.
+        // Nobody follows yet: the first snapshot will hold all of it.
         self.out.clear();
-        self.feed.open(&self.authority);
+        self.feed.announce();
     }
 
     /// Tells the user something.
@@ -278,35 +290,74 @@ impl Session {
         deadlines.into_iter().flatten().min()
     }
 
-    fn step(&mut self, wake: Wake) -> Option<Stop> {
-        match wake {
-            Wake::Input(input) => {
-                if let Some(stop) = self.take(input) {
-                    return Some(stop);
-                }
-            }
+    /// Takes what woke the task and what has come since, and carries out what follows from all of
+    /// it together: what waits anyway is published, sent and written in one go, and nothing waits.
+    fn step(&mut self, wake: Wake, inputs: &mut mpsc::Receiver<SessionInput>) -> Option<Stop> {
+        let mut next = match wake {
+            Wake::Input(input) => Some(input),
             Wake::Deadline => {
                 let now = self.now();
                 self.authority.tick(now, &mut self.out);
                 self.questions.end_late(now);
                 self.end_late_puts(now);
+                None
             }
-            Wake::FeedRoom => self.feed.open(&self.authority),
+            Wake::FeedRoom => {
+                self.feed.open(&self.authority);
+                None
+            }
+            Wake::FeedWish => {
+                self.feed.serve(&self.authority);
+                None
+            }
+        };
+        let mut count = 0;
+        while let Some(input) = next.take() {
+            if let SessionInput::Messages {
+                connection,
+                messages,
+            } = input
+            {
+                count += messages.len();
+                for message in messages {
+                    self.take_message(connection, message);
+                }
+                if count < STEP_MESSAGE_COUNT_MAX {
+                    next = inputs.try_recv().ok();
+                }
+            } else {
+                // What came before it is carried out before it; what comes behind it is a step of
+                // its own.
+                self.carry_out();
+                if let Some(stop) = self.take(input) {
+                    return Some(stop);
+                }
+            }
         }
+        self.carry_out();
+        self.is_full = count >= STEP_MESSAGE_COUNT_MAX;
+        None
+    }
+
+    /// Carries out what the inputs up to now led to.
+    fn carry_out(&mut self) {
         self.deliver();
         self.start_puts();
         self.deliver();
-        None
     }
 
     fn take(&mut self, input: SessionInput) -> Option<Stop> {
         let now = self.now();
         match input {
             SessionInput::Connect { connection, peer } => self.connect(connection, peer),
-            SessionInput::Message {
+            SessionInput::Messages {
                 connection,
-                message,
-            } => self.take_message(connection, message),
+                messages,
+            } => {
+                for message in messages {
+                    self.take_message(connection, message);
+                }
+            }
             SessionInput::Disconnect { connection } => {
                 self.authority.disconnect(now, connection, &mut self.out);
                 self.peers.remove(&connection);
@@ -358,13 +409,28 @@ impl Session {
     }
 
     fn take_message(&mut self, connection: ConnectionId, message: ClientMessage) {
+        // A put takes the text of a version while it is the newest one.
+        let is_batched = merge::is_batched(&message) && !self.puts.is_waiting();
+        if !is_batched {
+            self.carry_out();
+        }
+        let before = self.out.len();
+        self.hear(connection, message);
+        if !is_batched || self.out[before..].iter().any(merge::is_wall) {
+            self.carry_out();
+        }
+    }
+
+    fn hear(&mut self, connection: ConnectionId, message: ClientMessage) {
         let Some(peer) = self.peers.get_mut(&connection) else {
             // It was closed; what it said on the way is void.
             return;
         };
+        let mut secret = Secret(uuid::Uuid::nil());
         match message {
             ClientMessage::Hello(ref hello) if !peer.is_welcomed => {
                 peer.is_follower = hello.is_follower;
+                secret = Secret(uuid::Uuid::new_v4());
             }
             ClientMessage::Query { request, query, .. } => {
                 let asker = peer.asker.clone();
@@ -372,7 +438,6 @@ impl Session {
             }
             _ => {}
         }
-        let secret = Secret(uuid::Uuid::new_v4());
         let now = self.now();
         self.authority
             .receive(now, (connection, secret), message, &mut self.out);
@@ -397,7 +462,7 @@ impl Session {
     /// Carries out what the authority wants done, until it wants nothing more.
     fn deliver(&mut self) {
         while !self.out.is_empty() {
-            for output in std::mem::take(&mut self.out) {
+            for output in merge::merged(std::mem::take(&mut self.out)) {
                 self.deliver_one(output);
             }
         }
@@ -660,6 +725,9 @@ fn batches(records: &[Arc<Record>]) -> Vec<Vec<(apex_core::ids::Shard, Bytes)>> 
     }
     batches
 }
+
+/// Messages after which a step takes no further input.
+const STEP_MESSAGE_COUNT_MAX: usize = 256;
 
 /// The request that wants no answer.
 const NO_REQUEST: RequestId = RequestId::new(0);

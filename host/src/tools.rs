@@ -45,6 +45,8 @@ mod status;
 
 mod membership;
 
+mod restarts;
+
 mod actor;
 
 mod slot;

@@ -46,6 +46,8 @@ fn the_tools_bench_counts_every_entry_and_proposal() {
         proposals: 128,
     })
     .unwrap();
+    assert_eq!(figures.host_entry.count(), 1);
+    assert_eq!(figures.host_proposal.count(), 1);
     assert_eq!(figures.entry.count(), 1);
     assert_eq!(figures.proposal.count(), 1);
 }

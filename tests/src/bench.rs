@@ -20,7 +20,11 @@ pub mod terminal;
 
 pub mod keys;
 
+pub mod sink;
+
 pub mod lift;
+
+pub mod host;
 
 pub mod tools;
 

@@ -9,7 +9,7 @@ use apex_host::config::{ConfigError, Paths};
 use apex_host::daemon::{self, DaemonConfig};
 use apex_host::diary::{self, Level};
 use apex_host::link::{LinkError, Listener};
-use apex_host::seam::{ToolConfig, ToolHandle};
+use apex_host::seam::{RESTART_WAIT_MS, ToolConfig, ToolHandle};
 use apex_host::tools::ToolHost;
 use clap::Parser;
 use mimalloc::MiMalloc;
@@ -150,6 +150,7 @@ fn start_tools(arguments: &Arguments, paths: &Paths) -> ToolHandle {
         grants_path: paths.grants(),
         cache_dir: paths.cache_dir.clone(),
         data_dir: paths.data_dir.join("tool"),
+        restart_wait_ms: RESTART_WAIT_MS,
     })
 }
 

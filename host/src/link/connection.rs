@@ -173,13 +173,23 @@ impl Connection {
         }
     }
 
+    /// Takes what was read. Messages for the session go to it together, as they came.
     async fn take_messages(&mut self) -> Result<(), End> {
-        while let Some(message) = self.frames.next_client()? {
+        let mut batch = Vec::new();
+        loop {
+            let next = self.frames.next_client();
+            match next {
+                Ok(Some(message)) if self.joined.is_some() && is_for_session(&message) => {
+                    batch.push(message);
+                    continue;
+                }
+                _ => self.pass_on(std::mem::take(&mut batch)).await?,
+            }
+            let Some(message) = next? else { return Ok(()) };
             self.take(message).await?;
             // A peer that asks and does not read is not listened to meanwhile.
             self.outlet.room().await;
         }
-        Ok(())
     }
 
     async fn take(&mut self, message: ClientMessage) -> Result<(), End> {
@@ -214,7 +224,7 @@ impl Connection {
                 self.join(hello).await?;
             }
             ClientMessage::Detach if self.joined.is_none() => return Err(End::Gone),
-            message => self.pass_on(message).await?,
+            message => self.pass_on(vec![message]).await?,
         }
         Ok(())
     }
@@ -270,9 +280,9 @@ impl Connection {
         let peer = Peer::Socket(self.outlet.clone());
         for input in [
             SessionInput::Connect { connection, peer },
-            SessionInput::Message {
+            SessionInput::Messages {
                 connection,
-                message: ClientMessage::Hello(hello),
+                messages: vec![ClientMessage::Hello(hello)],
             },
         ] {
             door.inputs
@@ -284,19 +294,22 @@ impl Connection {
         Ok(())
     }
 
-    async fn pass_on(&self, message: ClientMessage) -> Result<(), End> {
+    async fn pass_on(&self, messages: Vec<ClientMessage>) -> Result<(), End> {
+        if messages.is_empty() {
+            return Ok(());
+        }
         let Some(door) = &self.joined else {
             return Err(protocol("the first message must be Hello, or a question"));
         };
-        let input = SessionInput::Message {
+        let input = SessionInput::Messages {
             connection: self.id,
-            message,
+            messages,
         };
         // A session that has ended has told this peer why, and closed the outlet.
-        door.inputs
-            .send(input)
-            .await
-            .map_err(|_| End::Refused(ended()))
+        let sent = door.inputs.send(input).await;
+        sent.map_err(|_| End::Refused(ended()))?;
+        self.outlet.room().await;
+        Ok(())
     }
 
     async fn tell_room(&self) {
@@ -322,6 +335,21 @@ impl Connection {
             );
         }
     }
+}
+
+/// Returns whether a message of a peer that has joined is the session's alone to answer.
+const fn is_for_session(message: &ClientMessage) -> bool {
+    matches!(
+        message,
+        ClientMessage::Append(_)
+            | ClientMessage::Propose(_)
+            | ClientMessage::Decided { .. }
+            | ClientMessage::Ack(_)
+            | ClientMessage::CreateShard(_)
+            | ClientMessage::DeleteShard(_)
+            | ClientMessage::MetaRequest { .. }
+            | ClientMessage::HashMark { .. }
+    )
 }
 
 const fn nil() -> SessionId {

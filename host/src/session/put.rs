@@ -53,6 +53,11 @@ struct Put {
 }
 
 impl Puts {
+    /// Returns whether a put waits for its version, or for another put.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.early.is_empty() || !self.queue.is_empty()
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         self.early.iter().map(|(_, _, deadline)| *deadline).min()
     }

@@ -3,7 +3,8 @@
 //! 1. The instance may end at any call; the actor goes on. It starts a fresh one behind the last
 //!    batch that was answered and tells the batch that ended it once more, then never again.
 //! 2. Each call sees one state: that after the last entry that the tool was told.
-//! 3. What a tool asked for leaves when its call has returned.
+//! 3. What a tool asked for leaves when its call has returned, together with what the calls right
+//!    behind it ask for when they are short. Nothing waits for a call that is not there yet.
 
 mod desk;
 
@@ -34,6 +35,7 @@ use super::loader::Loaded;
 use super::log::{ToolLog, visible};
 use super::membership::{Membership, reset};
 use super::replica::{Backlog, Batch, Next};
+use super::restarts::{Restarts, Verdict, WINDOW};
 use super::status::{Doing, Status};
 use crate::seam::{SessionGone, SessionLink};
 
@@ -57,6 +59,8 @@ pub(super) struct Part {
     pub(super) status: Arc<Status>,
     /// Where to register a connection, so that answers find their way.
     pub(super) registry: Registry,
+    /// First wait before it is started again, in milliseconds.
+    pub(super) restart_wait_ms: u64,
     /// True when it is to leave.
     pub(super) leave: watch::Receiver<bool>,
 }
@@ -68,20 +72,23 @@ pub(super) struct Registry(
 );
 
 impl Registry {
+    /// Passes mail on, in order; mail for nobody is dropped.
+    pub(super) fn post(&self, mails: Vec<(ConnectionId, Mail)>) {
+        let mailboxes = super::lock::lock(&self.0);
+        for (connection, mail) in mails {
+            if let Some(mailbox) = mailboxes.get(&connection) {
+                // An actor that has ended reads nothing any more.
+                drop(mailbox.send(mail));
+            }
+        }
+    }
+
     fn add(&self, connection: ConnectionId, mailbox: mpsc::UnboundedSender<Mail>) {
         super::lock::lock(&self.0).insert(connection, mailbox);
     }
 
     fn remove(&self, connection: ConnectionId) {
         super::lock::lock(&self.0).remove(&connection);
-    }
-
-    /// Passes mail on; mail for nobody is dropped.
-    pub(super) fn post(&self, connection: ConnectionId, mail: Mail) {
-        if let Some(mailbox) = super::lock::lock(&self.0).get(&connection) {
-            // An actor that has ended reads nothing any more.
-            drop(mailbox.send(mail));
-        }
     }
 }
 
@@ -139,11 +146,12 @@ struct Actor {
     mailbox: mpsc::UnboundedReceiver<Mail>,
     identity: Identity,
     desk: Desk,
+    /// Mail that was taken from the mailbox and not looked at.
+    mails: VecDeque<Mail>,
     /// The state after the last batch that was answered.
-    seen: State,
+    seen: Arc<State>,
     suspect: Option<Suspect>,
-    /// When it was started again, within the last window.
-    restarts: VecDeque<Instant>,
+    restarts: Restarts,
     /// What happened last, for the note of a running tool.
     history: String,
 }
@@ -200,7 +208,7 @@ impl Actor {
             resume: None,
         };
         part.link
-            .send(connection, ClientMessage::Hello(hello))
+            .send(connection, vec![ClientMessage::Hello(hello)])
             .await?;
         let me = loop {
             match mailbox.recv().await {
@@ -223,7 +231,8 @@ impl Actor {
             log: Arc::clone(&part.log),
             counters: Arc::default(),
         };
-        let (seen, cursor) = part.backlog.start();
+        let (seen, cursor) = part.backlog.start().await;
+        let restarts = Restarts::new(part.restart_wait_ms);
         part.status.cursor.store(cursor, Ordering::Relaxed);
         Ok(Self {
             part,
@@ -231,9 +240,10 @@ impl Actor {
             mailbox,
             identity,
             desk: Desk::default(),
+            mails: VecDeque::new(),
             seen,
             suspect: None,
-            restarts: VecDeque::new(),
+            restarts,
             history: String::new(),
         })
     }
@@ -243,6 +253,10 @@ impl Actor {
         loop {
             match self.live().await {
                 Err(End::Stopped(stop)) => {
+                    // What the calls before the last one asked for stands.
+                    if let Err(end) = self.send_desk().await {
+                        return end;
+                    }
                     if let Err(end) = self.recover(&stop).await {
                         return end;
                     }
@@ -263,17 +277,10 @@ impl Actor {
         if matches!(end, End::Gone) {
             return;
         }
-        for message in self.desk.farewell() {
-            if self.part.link.send(self.connection, message).await.is_err() {
-                return;
-            }
-        }
+        let mut farewell = self.desk.farewell();
+        farewell.push(ClientMessage::Detach);
         // When the session is gone, so is the attachment.
-        let _ = self
-            .part
-            .link
-            .send(self.connection, ClientMessage::Detach)
-            .await;
+        let _ = self.part.link.send(self.connection, farewell).await;
     }
 
     /// Runs one instance from its start until it ends.
@@ -283,13 +290,14 @@ impl Actor {
         self.part.status.say(Doing::Running, note);
         loop {
             self.tell(&mut life).await?;
+            self.send_desk().await?;
             match self.next_wake(&life.timers).await {
                 Wake::Leave => {
                     // Nothing may depend on it, so nothing is made of its failure.
                     drop(life.instance.stop().await);
                     return Ok(());
                 }
-                Wake::Mail(mail) => self.take_mail(&mut life, mail).await?,
+                Wake::Mail(mail) => self.take_mails(&mut life, mail).await?,
                 Wake::Entries => {}
                 Wake::Timer(tag) => {
                     life.timers.remove(&tag);
@@ -328,7 +336,7 @@ impl Actor {
         let len_max = self.part.loaded.manifest.memory_len;
         let memory_len = Arc::clone(&self.part.status.memory_len);
         let meter = Meter::new(len_max, memory_len, Arc::clone(&self.part.log));
-        let guest = Guest::new(self.identity.clone(), self.seen.clone(), meter);
+        let guest = Guest::new(self.identity.clone(), Arc::clone(&self.seen), meter);
         let own = format!("tool.{name}.");
         let settings = self.seen.meta().settings.iter();
         let settings: Vec<(String, String)> = settings
@@ -375,7 +383,7 @@ impl Actor {
         let Some(entry) = reset(life.membership.shards(), &self.seen) else {
             return Ok(());
         };
-        self.apply(life, &[entry]).await
+        self.apply(life, vec![Arc::new(entry)]).await
     }
 
     /// Tells the instance everything that waits, batch by batch.
@@ -389,13 +397,13 @@ impl Actor {
                 suspect.is_retold = true;
                 let batch = suspect.batch.clone();
                 self.tell_batch(life, &batch).await?;
+                self.send_desk().await?;
             } else {
                 match self.part.backlog.take() {
                     None => return Ok(()),
                     Some(Next::Entries(batch)) => {
                         batch
-                            .told
-                            .iter()
+                            .told()
                             .for_each(|told| self.desk.note(told, &self.identity));
                         let suspect = Suspect {
                             batch: batch.clone(),
@@ -403,6 +411,7 @@ impl Actor {
                         };
                         self.suspect = Some(suspect);
                         self.tell_batch(life, &batch).await?;
+                        self.send_desk().await?;
                     }
                     Some(Next::Lost { state, upto }) => {
                         self.part
@@ -421,15 +430,15 @@ impl Actor {
     }
 
     async fn tell_batch(&mut self, life: &mut Life, batch: &Batch) -> Result<(), End> {
-        let before = self.seen.clone();
-        let mut entries = Vec::new();
-        for told in &batch.told {
+        let before = Arc::clone(&self.seen);
+        let mut entries = Vec::with_capacity(batch.count());
+        for told in batch.told() {
             life.membership.tell(told, &mut entries);
-            life.execs.extend(told.exec.clone());
+            life.execs.extend(told.exec.as_deref().cloned());
         }
         // The state moves with the call, and back if the instance ends in it.
-        self.seen = batch.state.clone();
-        let applied = self.apply(life, &entries).await;
+        self.seen = Arc::clone(&batch.state);
+        let applied = self.apply(life, entries).await;
         if applied.is_err() {
             self.seen = before;
             return applied;
@@ -440,16 +449,14 @@ impl Actor {
     }
 
     /// Calls `follower.apply` unless there is nothing to tell.
-    async fn apply(&mut self, life: &mut Life, entries: &[Entry]) -> Result<(), End> {
+    async fn apply(&mut self, life: &mut Life, entries: Vec<Arc<Entry>>) -> Result<(), End> {
         if entries.is_empty() || !life.instance.is_follower() {
             return Ok(());
         }
         self.enter(life);
+        let count = entries.len() as u64;
         let answer = life.instance.apply(entries).await?;
-        self.part
-            .status
-            .entries
-            .fetch_add(entries.len() as u64, Ordering::Relaxed);
+        self.part.status.entries.fetch_add(count, Ordering::Relaxed);
         if let Err(error) = answer {
             let message = visible(&error.message, 500);
             self.part
@@ -466,7 +473,7 @@ impl Actor {
         };
         let note = format!(
             "skipped entries {} to {}, on which it ended twice",
-            batch.upto.saturating_sub(batch.told.len() as u64) + 1,
+            batch.upto.saturating_sub(batch.count() as u64) + 1,
             batch.upto
         );
         self.part.log.push_host(&note);
@@ -477,7 +484,7 @@ impl Actor {
         self.move_on(batch.state, batch.upto);
     }
 
-    fn move_on(&mut self, state: State, upto: u64) {
+    fn move_on(&mut self, state: Arc<State>, upto: u64) {
         self.seen = state;
         self.part.status.cursor.store(upto, Ordering::Relaxed);
     }
@@ -486,7 +493,7 @@ impl Actor {
     fn enter(&self, life: &mut Life) {
         self.count_call();
         let guest = life.instance.guest();
-        guest.state = self.seen.clone();
+        guest.state = Arc::clone(&self.seen);
         guest.undecided = self.desk.undecided();
         guest.timers = life.timers.len();
     }
@@ -495,32 +502,53 @@ impl Actor {
         self.part.status.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn take_mail(&mut self, life: &mut Life, mail: Option<Mail>) -> Result<(), End> {
-        match mail {
-            None => Err(End::Gone),
-            Some(Mail::Closed(why)) => Err(End::Failed(format!(
-                "the session closed its connection: {why}"
-            ))),
-            Some(Mail::Message(ServerMessage::ProposeResult { id, outcome })) => {
-                self.decide(life, id, outcome).await
+    /// Takes the mail that woke the actor and what came with it.
+    async fn take_mails(&mut self, life: &mut Life, mail: Option<Mail>) -> Result<(), End> {
+        self.mails.push_back(mail.ok_or(End::Gone)?);
+        while self.mails.len() < limits::MAIL_COUNT_MAX
+            && let Ok(mail) = self.mailbox.try_recv()
+        {
+            self.mails.push_back(mail);
+        }
+        // Entries that came before an outcome are told before it.
+        self.tell(life).await?;
+        let mut sent = Instant::now();
+        while let Some(mail) = self.mails.pop_front() {
+            self.take_mail(life, mail).await?;
+            if sent.elapsed() > Duration::from_micros(limits::SEND_US) {
+                self.send_desk().await?;
+                sent = Instant::now();
             }
-            Some(Mail::Message(ServerMessage::Reply { request, answer })) => {
+        }
+        Ok(())
+    }
+
+    async fn take_mail(&mut self, life: &mut Life, mail: Mail) -> Result<(), End> {
+        match mail {
+            Mail::Closed(why) => {
+                return Err(End::Failed(format!(
+                    "the session closed its connection: {why}"
+                )));
+            }
+            Mail::Message(ServerMessage::ProposeResult { id, outcome }) => {
+                return self.decide(life, id, outcome).await;
+            }
+            Mail::Message(ServerMessage::Reply { request, answer }) => {
                 if let Err(error) = &answer {
                     self.part
                         .log
                         .push_host(&format!("a request was refused: {error}"));
                 }
                 self.desk.replied(request, answer.is_ok());
-                self.send_desk().await
             }
-            Some(Mail::Message(ServerMessage::Error { error, .. })) => {
+            Mail::Message(ServerMessage::Error { error, .. }) => {
                 self.part
                     .log
                     .push_host(&format!("the session says: {error}"));
-                Ok(())
             }
-            Some(Mail::Message(_)) => Ok(()),
+            Mail::Message(_) => {}
         }
+        Ok(())
     }
 
     /// Tells what became of a proposal.
@@ -533,8 +561,6 @@ impl Actor {
         let Some(deeds) = self.desk.decided(id) else {
             return Ok(());
         };
-        // Entries that came before the outcome are told before it.
-        self.tell(life).await?;
         self.enter(life);
         let outcome = changes::decided(outcome, &deeds);
         life.instance.decided(id.raw(), outcome.as_deref()).await?;
@@ -578,92 +604,89 @@ impl Actor {
         Ok(())
     }
 
-    /// Carries out what the call that returned asked for.
+    /// Takes note of what the call that returned asked for; it leaves with [`Self::send_desk`].
     async fn carry_out(&mut self, life: &mut Life) -> Result<(), End> {
         let wishes = life.instance.take_wishes();
         let patterns = self.desk.take(wishes, &self.identity, &mut life.timers);
-        self.send_desk().await?;
         if let Some(patterns) = patterns {
             let came = life.membership.change(patterns, &self.seen);
             if let Some(entry) = reset(came.into_iter(), &self.seen) {
-                return Box::pin(self.apply(life, &[entry])).await;
+                return Box::pin(self.apply(life, vec![Arc::new(entry)])).await;
             }
         }
         Ok(())
     }
 
     async fn send_desk(&mut self) -> Result<(), End> {
-        for message in self.desk.messages() {
-            self.part.link.send(self.connection, message).await?;
+        let messages = self.desk.messages();
+        if !messages.is_empty() {
+            self.part.link.send(self.connection, messages).await?;
         }
         Ok(())
     }
 
     /// Waits before the next instance, or gives the tool up.
     async fn recover(&mut self, stop: &Stop) -> Result<(), End> {
-        let now = Instant::now();
-        let window = Duration::from_millis(limits::RESTART_WINDOW_MS);
-        while self
-            .restarts
-            .front()
-            .is_some_and(|at| now.duration_since(*at) > window)
-        {
-            self.restarts.pop_front();
-        }
-        let (count, most) = (self.restarts.len(), limits::RESTART_COUNT_MAX);
+        let most = limits::RESTART_COUNT_MAX;
         self.part.log.push_host(&stop.to_string());
-        if count >= most {
+        let Verdict::Wait { nth, wait } = self.restarts.next(Instant::now()) else {
             return Err(End::Failed(format!(
                 "{stop}; given up after {most} restarts within {} s: a new file, a grant or \
                  `apex tool reload {}` starts it again",
-                window.as_secs(),
+                WINDOW.as_secs(),
                 self.part.name
             )));
-        }
-        let wait = Duration::from_millis(limits::BACKOFF_MS << count);
+        };
         let batch = match &self.suspect {
             Some(suspect) if suspect.is_retold => " behind the entries on which it ended twice",
             Some(_) => " with the same entries once more",
             None => "",
         };
-        let nth = count + 1;
         let next = format!(
             "starts again{batch} in {} s (restart {nth} of {most} within {} s)",
             wait.as_secs(),
-            window.as_secs()
+            WINDOW.as_secs()
         );
         self.part
             .status
             .say(Doing::Restarting, format!("{stop}; {next}"));
         self.history = format!("{stop}; it was started again{batch} (restart {nth} of {most})");
         self.part.status.restarts.fetch_add(1, Ordering::Relaxed);
-        self.restarts.push_back(now);
         self.rest(wait).await
     }
 
     /// Waits while nothing runs; what is decided meanwhile is told to nobody.
     async fn rest(&mut self, wait: Duration) -> Result<(), End> {
         let until = Instant::now() + wait;
+        for mail in std::mem::take(&mut self.mails) {
+            self.miss(mail)?;
+        }
         loop {
-            tokio::select! {
+            let mail = tokio::select! {
                 biased;
                 _ = self.part.leave.wait_for(|leave| *leave) => return Err(End::Left),
-                mail = self.mailbox.recv() => match mail {
-                    None => return Err(End::Gone),
-                    Some(Mail::Closed(why)) => {
-                        let note = format!("the session closed its connection: {why}");
-                        return Err(End::Failed(note));
-                    }
-                    Some(Mail::Message(ServerMessage::ProposeResult { id, .. })) => {
-                        drop(self.desk.decided(id));
-                    }
-                    Some(Mail::Message(ServerMessage::Reply { request, answer })) => {
-                        self.desk.replied(request, answer.is_ok());
-                    }
-                    Some(Mail::Message(_)) => {}
-                },
+                mail = self.mailbox.recv() => mail.ok_or(End::Gone)?,
                 () = sleep_until(until) => return Ok(()),
-            }
+            };
+            self.miss(mail)?;
         }
+    }
+
+    /// Takes note of mail that came while nothing runs.
+    fn miss(&mut self, mail: Mail) -> Result<(), End> {
+        match mail {
+            Mail::Closed(why) => {
+                let note = format!("the session closed its connection: {why}");
+                return Err(End::Failed(note));
+            }
+            Mail::Message(ServerMessage::ProposeResult { id, .. }) => {
+                drop(self.desk.decided(id));
+            }
+            Mail::Message(ServerMessage::Reply { request, answer }) => {
+                self.desk.replied(request, answer.is_ok());
+            }
+            Mail::Message(_) => {}
+        }
+        Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! What an entry of the log says to a tool.
 
+use std::sync::Arc;
+
 use apex_core::buffer::Effect;
 use apex_core::edit::Splice;
 use apex_core::entry::{
     BufferKind, BufferOp, Exec, LayoutOp, MetaOp, Op, SaveCause, TermLine, TermOp,
 };
-use apex_core::ids::{AttachmentId, BufferId, NoticeId, Seq, Shard, ViewId};
+use apex_core::ids::{AttachmentId, BufferId, NoticeId, Seq, Shard, ViewId, WindowId};
 use apex_core::log::Record;
 use apex_core::state::State;
 use apex_core::text::Span;
@@ -19,87 +21,96 @@ pub struct Told {
     pub shard: Shard,
     /// Its position there.
     pub seq: Seq,
-    /// What it says; none when it says nothing to tools; several for an Undo of several steps.
-    pub(super) events: Vec<wit::Event>,
+    /// What it says, made once for all tools; none when it says nothing to tools.
+    first: Option<Arc<wit::Entry>>,
+    /// More of it: an Undo has several steps.
+    rest: Vec<Arc<wit::Entry>>,
     /// The buffer's name, when the entry may have changed it; none also for a tag's.
     pub name: Option<String>,
     /// The shard that ended with it.
     pub gone: Option<Shard>,
     /// What was executed, for tools that offer commands.
-    pub exec: Option<Exec>,
+    pub exec: Option<Box<Exec>>,
     /// The notice that began with it, and whose it is.
     pub notice: Option<(AttachmentId, NoticeId)>,
     /// Who made it.
-    pub author: u64,
+    author: u64,
     /// Bytes of text in it.
     pub len: usize,
 }
 
 impl Told {
     /// Returns what a record says, given what it did to a text and the state right after it.
+    /// `name` is how its shard is written.
     #[must_use]
-    pub fn new(record: &Record, effect: &Effect, state: &State) -> Self {
+    pub fn new(record: &Record, name: &str, (effect, state): (&Effect, &State)) -> Self {
         let entry = &record.entry;
-        let events = match (&entry.op, record.shard) {
-            (Op::Buffer(op), Shard::Buffer(id)) => {
-                buffer_events(id, op, effect, &Context { record, state })
+        let context = Context {
+            record,
+            state,
+            name,
+        };
+        let (mut first, mut rest) = (None, Vec::new());
+        let mut say = |event| {
+            let said = Arc::new(context.entry(event));
+            match first {
+                None => first = Some(said),
+                Some(_) => rest.push(said),
             }
-            (Op::Layout(LayoutOp::Focus(Some(view))), _) => view
-                .window()
-                .map(|window| wit::Event::Focused(window.raw()))
-                .into_iter()
-                .collect(),
-            (Op::Meta(op), _) => meta_event(op, state).into_iter().collect(),
+        };
+        match (&entry.op, record.shard) {
+            (Op::Buffer(op), Shard::Buffer(id)) => {
+                buffer_events(id, (op, effect), &context, &mut say);
+            }
+            (Op::Layout(LayoutOp::Focus(Some(view))), _) => {
+                let window = view.window().map(WindowId::raw);
+                window.map(wit::Event::Focused).into_iter().for_each(say);
+            }
+            (Op::Meta(op), _) => meta_event(op, state).into_iter().for_each(say),
             (Op::Term(TermOp::Scrolled(lines)), Shard::Term(id)) => {
                 let text = lines.iter().map(line_text).collect();
-                vec![wit::Event::Term(wit::TermOutput {
+                say(wit::Event::Term(wit::TermOutput {
                     term: id.raw(),
                     text,
-                })]
+                }));
             }
-            _ => Vec::new(),
-        };
-        let author = entry
-            .origin
-            .map_or(entry.attachment, |origin| origin.author);
+            _ => {}
+        }
         Self {
             shard: record.shard,
             seq: entry.seq,
-            events,
+            first,
+            rest,
             name: renamed(&entry.op, record.shard, state),
             gone: match &entry.op {
                 Op::Meta(MetaOp::ShardDel(shard)) => Some(*shard),
                 _ => None,
             },
             exec: match &entry.op {
-                Op::Meta(MetaOp::Exec(exec)) => Some(Exec::clone(exec)),
+                Op::Meta(MetaOp::Exec(exec)) => Some(exec.clone()),
                 _ => None,
             },
             notice: match &entry.op {
                 Op::Meta(MetaOp::Notify { notice, owner, .. }) => Some((*owner, *notice)),
                 _ => None,
             },
-            author: author.raw(),
+            author: context.author(),
             len: record.bytes.0.len(),
         }
     }
 
-    /// Returns the events as entries for a tool.
-    pub(super) fn entries(&self) -> impl Iterator<Item = wit::Entry> + '_ {
-        self.events.iter().map(|event| self.entry(event.clone()))
+    /// Returns what it says as entries for a tool.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<wit::Entry>> {
+        self.first.iter().chain(&self.rest)
     }
 
     /// Returns a `reset` of the entry's own shard in its place.
     pub(super) fn reset(&self) -> wit::Entry {
-        self.entry(wit::Event::Reset(vec![self.shard.to_string()]))
-    }
-
-    fn entry(&self, event: wit::Event) -> wit::Entry {
         wit::Entry {
             shard: self.shard.to_string(),
             seq: self.seq.raw(),
             author: self.author,
-            event,
+            event: wit::Event::Reset(vec![self.shard.to_string()]),
         }
     }
 }
@@ -107,6 +118,24 @@ impl Told {
 struct Context<'a> {
     record: &'a Record,
     state: &'a State,
+    name: &'a str,
+}
+
+impl Context<'_> {
+    fn entry(&self, event: wit::Event) -> wit::Entry {
+        wit::Entry {
+            shard: self.name.to_owned(),
+            seq: self.record.entry.seq.raw(),
+            author: self.author(),
+            event,
+        }
+    }
+
+    fn author(&self) -> u64 {
+        let entry = &self.record.entry;
+        let origin = entry.origin.map(|origin| origin.author);
+        origin.unwrap_or(entry.attachment).raw()
+    }
 }
 
 /// Returns the new name of a buffer that is no tag, where an entry may have given it one.
@@ -130,14 +159,15 @@ fn renamed(op: &Op, shard: Shard, state: &State) -> Option<String> {
 
 fn buffer_events(
     id: BufferId,
-    op: &BufferOp,
-    effect: &Effect,
+    (op, effect): (&BufferOp, &Effect),
     context: &Context<'_>,
-) -> Vec<wit::Event> {
+    say: &mut impl FnMut(wit::Event),
+) {
     let event = match op {
         BufferOp::Edit { splices, group, .. } => {
             let group = group.map_or(0, apex_core::ids::GroupId::raw);
-            return edits(id, std::slice::from_ref(splices), (group, false), context);
+            let steps = std::slice::from_ref(splices);
+            return edits(id, (steps, group, false), context, say);
         }
         BufferOp::Load { text } => {
             let end = context
@@ -145,18 +175,14 @@ fn buffer_events(
                 .buffer(id)
                 .map_or(0, |buffer| buffer.text().len());
             let at = Span::at(end.saturating_sub(text.chars().count() as u64));
-            return edits(
-                id,
-                &[vec![Splice::new(at, text.clone())]],
-                (0, false),
-                context,
-            );
+            let steps = [vec![Splice::new(at, text.clone())]];
+            return edits(id, (&steps, 0, false), context, say);
         }
         BufferOp::Undo { group, .. } | BufferOp::Redo { group, .. } => {
             let Effect::Steps(steps) = effect else {
-                return Vec::new();
+                return;
             };
-            return edits(id, steps, (group.raw(), true), context);
+            return edits(id, (steps, group.raw(), true), context, say);
         }
         BufferOp::Name { name, .. } => wit::Event::Named(wit::Named {
             buffer: id.raw(),
@@ -173,7 +199,9 @@ fn buffer_events(
                 SaveCause::Load => 3,
             },
         }),
-        BufferOp::Select(dot) => return selection(dot.view, dot.at).into_iter().collect(),
+        BufferOp::Select(dot) => {
+            return selection(dot.view, dot.at).into_iter().for_each(say);
+        }
         BufferOp::ViewAdd(ViewId::Body(window)) => opened(id, window.raw(), true),
         BufferOp::ViewDel(ViewId::Body(window)) => opened(id, window.raw(), false),
         BufferOp::Create { .. }
@@ -182,18 +210,18 @@ fn buffer_events(
         | BufferOp::ViewDel(_)
         | BufferOp::Annotate { .. }
         | BufferOp::Setting { .. }
-        | BufferOp::Forget(_) => return Vec::new(),
+        | BufferOp::Forget(_) => return,
     };
-    vec![event]
+    say(event);
 }
 
-/// Returns one event for each version that an entry made.
+/// Says one event for each version that an entry made.
 fn edits(
     id: BufferId,
-    steps: &[Vec<Splice>],
-    (group, undo): (u64, bool),
+    (steps, group, undo): (&[Vec<Splice>], u64, bool),
     context: &Context<'_>,
-) -> Vec<wit::Event> {
+    say: &mut impl FnMut(wit::Event),
+) {
     let last = context
         .state
         .buffer(id)
@@ -211,7 +239,7 @@ fn edits(
             by_proposal,
         })
     };
-    (first..).zip(steps).map(edited).collect()
+    (first..).zip(steps).map(edited).for_each(say);
 }
 
 fn splice(splice: &Splice) -> wit::Splice {
@@ -283,7 +311,7 @@ pub(super) fn executed(exec: &Exec, state: &State) -> wit::Executed {
     wit::Executed {
         call: exec.id.raw(),
         asked_by: exec.asked_by.raw(),
-        window: window.map_or(0, apex_core::ids::WindowId::raw),
+        window: window.map_or(0, WindowId::raw),
         buffer: exec.buffer.raw(),
         version: exec.version.raw(),
         at: span(exec.at),
@@ -307,7 +335,7 @@ pub(super) fn line_text(line: &TermLine) -> String {
 #[cfg(test)]
 mod tests {
     use apex_core::entry::Saved;
-    use apex_core::ids::{GroupId, Version, WindowId};
+    use apex_core::ids::{GroupId, Version};
 
     use super::super::replica::Replica;
     use super::super::testing::Script;
@@ -315,9 +343,10 @@ mod tests {
 
     /// Returns what the last records say, by the replica that tools are told by.
     fn told(script: &mut Script, replica: &mut Replica) -> Vec<wit::Event> {
-        let chunks = replica.apply(&script.take()).unwrap();
+        let chunks = replica.apply(script.take()).unwrap();
         let told = chunks.iter().flat_map(|chunk| &chunk.told);
-        told.flat_map(|told| told.events.clone()).collect()
+        let said = told.flat_map(Told::entries);
+        said.map(|entry| entry.event.clone()).collect()
     }
 
     fn session() -> (Script, Replica) {

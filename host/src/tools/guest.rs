@@ -3,11 +3,12 @@
 //! Nothing leaves during a call. Wishes are collected and carried out when the call has returned,
 //! so that a call that traps has asked for nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use apex_core::ids::{AttachmentId, ProposalId};
+use apex_core::ids::{AttachmentId, BufferId, ProposalId, Version};
 use apex_core::proposal::Change;
 use apex_core::state::State;
 use wasmtime::component::ResourceTable;
@@ -108,13 +109,15 @@ pub struct Guest {
     /// Who it is.
     pub(super) identity: Identity,
     /// What the call sees.
-    pub(super) state: State,
+    pub(super) state: Arc<State>,
     /// What it asked for in this call.
     pub(super) wishes: Vec<Wish>,
     /// Proposals not decided yet, those of this call among them.
     pub(super) undecided: usize,
     /// Timers that run, those of this call among them.
     pub(super) timers: usize,
+    /// How the lines of a text end, at which version of it.
+    pub(super) line_ends: BTreeMap<BufferId, (Version, u32)>,
 }
 
 impl fmt::Debug for Guest {
@@ -128,7 +131,7 @@ impl fmt::Debug for Guest {
 impl Guest {
     /// Returns the data of a new instance. WASI is there and empty: no files, no environment, no
     /// network; what the tool prints goes to its log.
-    pub(super) fn new(identity: Identity, state: State, meter: Meter) -> Self {
+    pub(super) fn new(identity: Identity, state: Arc<State>, meter: Meter) -> Self {
         let printed = Printed::new(Arc::clone(&identity.log));
         let wasi = WasiCtxBuilder::new()
             .stdout(printed.clone())
@@ -144,6 +147,7 @@ impl Guest {
             wishes: Vec::new(),
             undecided: 0,
             timers: 0,
+            line_ends: BTreeMap::new(),
         }
     }
 

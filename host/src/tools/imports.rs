@@ -1,5 +1,7 @@
 //! What tools may call: the imports of `wit/`, each checked against the live rights.
 
+use std::sync::Arc;
+
 use apex_core::buffer::Buffer;
 use apex_core::entry::{Body, BufferKind};
 use apex_core::ids::{BufferId, ViewId, WindowId};
@@ -33,6 +35,20 @@ impl Guest {
         let buffer = self.state.buffer(BufferId::new(id)).ok_or_else(missing)?;
         self.check(Cap::Follow, &format!("buffer:{}", buffer.name()))?;
         Ok(buffer)
+    }
+
+    /// Returns what is said of a buffer. How its lines end is found out once for each version.
+    fn info(&mut self, id: BufferId, buffer: &Buffer) -> BufferInfo {
+        /// Buffers whose line ends are remembered.
+        const KNOWN_COUNT_MAX: usize = 256;
+        let version = buffer.version();
+        let known = self.line_ends.get(&id).filter(|(of, _)| *of == version);
+        let line_end = known.map_or_else(|| line_end(buffer.text()), |(_, line_end)| *line_end);
+        if self.line_ends.len() >= KNOWN_COUNT_MAX {
+            self.line_ends.clear();
+        }
+        self.line_ends.insert(id, (version, line_end));
+        buffer_info(id, buffer, line_end)
     }
 
     fn window_infos(&self) -> Vec<WindowInfo> {
@@ -117,7 +133,7 @@ const fn span(at: types::Span) -> Span {
     Span::new(at.q0, at.q1)
 }
 
-fn buffer_info(id: BufferId, buffer: &Buffer) -> BufferInfo {
+fn buffer_info(id: BufferId, buffer: &Buffer, line_end: u32) -> BufferInfo {
     let text = buffer.text();
     let is_ended = text.is_empty() || text.char_at(text.len() - 1) == Some('\n');
     let marks = [
@@ -134,7 +150,7 @@ fn buffer_info(id: BufferId, buffer: &Buffer) -> BufferInfo {
         version: buffer.version().raw(),
         length: text.len(),
         lines: text.line_count() - u64::from(is_ended),
-        line_end: line_end(text),
+        line_end,
         marks: marks
             .iter()
             .filter(|(is_set, _)| *is_set)
@@ -174,48 +190,47 @@ fn line_end(text: &Text) -> u32 {
 impl types::Host for Guest {}
 
 impl wit::session::Host for Guest {
-    async fn me(&mut self) -> u64 {
+    fn me(&mut self) -> u64 {
         self.identity.me.raw()
     }
 
-    async fn label(&mut self) -> String {
+    fn label(&mut self) -> String {
         self.state.meta().label.clone()
     }
 
-    async fn buffers(&mut self) -> Vec<BufferInfo> {
-        let is_readable = |buffer: &Buffer| {
-            buffer.kind() != BufferKind::Tag
-                && self
-                    .check(Cap::Follow, &format!("buffer:{}", buffer.name()))
-                    .is_ok()
-        };
-        let buffers = self
-            .state
-            .buffers()
-            .filter(|(_, buffer)| is_readable(buffer));
-        buffers
-            .map(|(id, buffer)| buffer_info(id, buffer))
-            .collect()
+    fn buffers(&mut self) -> Vec<BufferInfo> {
+        let state = Arc::clone(&self.state);
+        let mut infos = Vec::new();
+        for (id, buffer) in state.buffers() {
+            let subject = format!("buffer:{}", buffer.name());
+            if buffer.kind() != BufferKind::Tag && self.check(Cap::Follow, &subject).is_ok() {
+                infos.push(self.info(id, buffer));
+            }
+        }
+        infos
     }
 
-    async fn windows(&mut self) -> Vec<WindowInfo> {
+    fn windows(&mut self) -> Vec<WindowInfo> {
         self.window_infos()
     }
 
-    async fn focus(&mut self) -> u64 {
+    fn focus(&mut self) -> u64 {
         self.focused().map_or(0, WindowId::raw)
     }
 
-    async fn buffer(&mut self, id: u64) -> Result<BufferInfo, Error> {
-        self.readable(id)
-            .map(|buffer| buffer_info(BufferId::new(id), buffer))
+    fn buffer(&mut self, id: u64) -> Result<BufferInfo, Error> {
+        self.readable(id)?;
+        let state = Arc::clone(&self.state);
+        let id = BufferId::new(id);
+        let buffer = state.buffer(id).map(|buffer| self.info(id, buffer));
+        buffer.ok_or_else(|| error(code::NOT_FOUND, format!("no buffer {id}")))
     }
 
-    async fn read(&mut self, id: u64, at: types::Span) -> Result<String, Error> {
+    fn read(&mut self, id: u64, at: types::Span) -> Result<String, Error> {
         read(self.readable(id)?.text(), span(at))
     }
 
-    async fn lines(&mut self, id: u64, first: u64, count: u64) -> Result<Vec<String>, Error> {
+    fn lines(&mut self, id: u64, first: u64, count: u64) -> Result<Vec<String>, Error> {
         let text = self.readable(id)?.text();
         let start = text.line_start(first);
         let end = text.line_start(first.saturating_add(count));
@@ -223,7 +238,7 @@ impl wit::session::Host for Guest {
         Ok(lines.split_inclusive('\n').map(str::to_owned).collect())
     }
 
-    async fn find(
+    fn find(
         &mut self,
         id: u64,
         within: types::Span,
@@ -237,7 +252,7 @@ impl wit::session::Host for Guest {
         ))
     }
 
-    async fn selection_of(&mut self, window: u64, part: u32) -> Result<Selection, Error> {
+    fn selection_of(&mut self, window: u64, part: u32) -> Result<Selection, Error> {
         let missing = || {
             error(
                 code::NOT_FOUND,
@@ -262,7 +277,7 @@ impl wit::session::Host for Guest {
         })
     }
 
-    async fn address(
+    fn address(
         &mut self,
         id: u64,
         dot: types::Span,
@@ -273,19 +288,19 @@ impl wit::session::Host for Guest {
         simple_address(text, span(dot), &address).map(events::span)
     }
 
-    async fn file_digest(&mut self, id: u64) -> Result<String, Error> {
+    fn file_digest(&mut self, id: u64) -> Result<String, Error> {
         let saved = self.readable(id)?.saved();
         Ok(saved.map_or_else(String::new, |saved| super::manifest::hex(&saved.digest)))
     }
 
-    async fn follow(&mut self, patterns: Vec<String>) -> Result<(), Error> {
+    fn follow(&mut self, patterns: Vec<String>) -> Result<(), Error> {
         let patterns = followable(&patterns, self)?;
         self.wishes.retain(|wish| !matches!(wish, Wish::Follow(_)));
         self.wishes.push(Wish::Follow(patterns));
         Ok(())
     }
 
-    async fn features(&mut self) -> Vec<String> {
+    fn features(&mut self) -> Vec<String> {
         FEATURES.map(str::to_owned).to_vec()
     }
 }
@@ -348,7 +363,7 @@ fn simple_address(text: &Text, dot: Span, address: &str) -> Result<Span, Error> 
 }
 
 impl wit::positions::Host for Guest {
-    async fn to_line_column(
+    fn to_line_column(
         &mut self,
         id: u64,
         q: u64,
@@ -366,7 +381,7 @@ impl wit::positions::Host for Guest {
         Ok(wit::positions::LineColumn { line, column })
     }
 
-    async fn from_line_column(
+    fn from_line_column(
         &mut self,
         id: u64,
         at: wit::positions::LineColumn,
@@ -414,7 +429,7 @@ fn width(unit: u32) -> Result<fn(char) -> u64, Error> {
 }
 
 impl wit::proposals::Host for Guest {
-    async fn propose(&mut self, changes: Vec<wit::proposals::Change>) -> Result<u64, Error> {
+    fn propose(&mut self, changes: Vec<wit::proposals::Change>) -> Result<u64, Error> {
         let in_call = self
             .wishes
             .iter()
@@ -447,11 +462,11 @@ impl wit::proposals::Host for Guest {
 }
 
 impl wit::desk::Host for Guest {
-    async fn log(&mut self, level: u32, text: String) {
+    fn log(&mut self, level: u32, text: String) {
         self.identity.log.push_tool(level, &text);
     }
 
-    async fn notify(&mut self, level: u32, text: String) -> Result<u64, Error> {
+    fn notify(&mut self, level: u32, text: String) -> Result<u64, Error> {
         self.check(Cap::Notify, "")?;
         self.check_request()?;
         let number = self.identity.counters.next_notice();
@@ -466,17 +481,17 @@ impl wit::desk::Host for Guest {
         Ok(number)
     }
 
-    async fn clear(&mut self, notice: u64) {
+    fn clear(&mut self, notice: u64) {
         if self.check_request().is_ok() {
             self.wishes.push(Wish::Clear(notice));
         }
     }
 
-    async fn setting(&mut self, key: String) -> Option<String> {
+    fn setting(&mut self, key: String) -> Option<String> {
         self.state.meta().settings.get(&key).cloned()
     }
 
-    async fn set(&mut self, key: String, value: String) -> Result<(), Error> {
+    fn set(&mut self, key: String, value: String) -> Result<(), Error> {
         let own = format!("tool.{}.", self.identity.tool);
         if !key.starts_with(&own) {
             let message = format!("a tool sets only its own settings, {own}…");
@@ -491,13 +506,13 @@ impl wit::desk::Host for Guest {
         Ok(())
     }
 
-    async fn add_rule(&mut self, _: u64, _: String, _: String) -> Result<u64, Error> {
+    fn add_rule(&mut self, _: u64, _: String, _: String) -> Result<u64, Error> {
         Err(error(code::UNSUPPORTED, "this apex has no plumbing rules"))
     }
 
-    async fn remove_rule(&mut self, _rule: u64) {}
+    fn remove_rule(&mut self, _rule: u64) {}
 
-    async fn done(&mut self, call: u64, outcome: Result<(), Error>) {
+    fn done(&mut self, call: u64, outcome: Result<(), Error>) {
         if self.check_request().is_ok() {
             self.wishes.push(Wish::Done { call, outcome });
         }
@@ -505,7 +520,7 @@ impl wit::desk::Host for Guest {
 }
 
 impl wit::timers::Host for Guest {
-    async fn set(&mut self, after_ms: u64, tag: u64) -> Result<(), Error> {
+    fn set(&mut self, after_ms: u64, tag: u64) -> Result<(), Error> {
         if self.timers >= limits::TIMER_COUNT_MAX {
             let most = limits::TIMER_COUNT_MAX;
             return Err(error(code::LIMIT, format!("at most {most} timers at once")));
@@ -515,7 +530,7 @@ impl wit::timers::Host for Guest {
         Ok(())
     }
 
-    async fn cancel(&mut self, tag: u64) {
+    fn cancel(&mut self, tag: u64) {
         if self.check_request().is_ok() {
             self.wishes.push(Wish::Cancel(tag));
         }
@@ -531,30 +546,25 @@ fn unsupported<T>(what: &str) -> Result<T, Error> {
 }
 
 impl wit::process::Host for Guest {
-    async fn start(
-        &mut self,
-        _: Vec<String>,
-        _: String,
-        _: Vec<(String, String)>,
-    ) -> Result<u64, Error> {
+    fn start(&mut self, _: Vec<String>, _: String, _: Vec<(String, String)>) -> Result<u64, Error> {
         unsupported("programs")
     }
 
-    async fn write(&mut self, _: u64, _: Vec<u8>) -> Result<u64, Error> {
+    fn write(&mut self, _: u64, _: Vec<u8>) -> Result<u64, Error> {
         unsupported("programs")
     }
 
-    async fn close_stdin(&mut self, _: u64) {}
+    fn close_stdin(&mut self, _: u64) {}
 
-    async fn kill(&mut self, _: u64) {}
+    fn kill(&mut self, _: u64) {}
 }
 
 impl wit::terminal::Host for Guest {
-    async fn read(&mut self, _: u64, _: u32) -> Result<String, Error> {
+    fn read(&mut self, _: u64, _: u32) -> Result<String, Error> {
         unsupported("terminals")
     }
 
-    async fn send(&mut self, _: u64, _: Vec<u8>) -> Result<(), Error> {
+    fn send(&mut self, _: u64, _: Vec<u8>) -> Result<(), Error> {
         unsupported("terminals")
     }
 }

@@ -4,11 +4,12 @@
 //! way back into a component that trapped, or whose call was dropped.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
-use wasmtime::component::Instance as WasmInstance;
+use wasmtime::component::{Instance as WasmInstance, TypedFunc};
 use wasmtime::{Store, WasmBacktrace};
 
 use super::bindings::exports;
@@ -31,6 +32,9 @@ macro_rules! call {
     }};
 }
 
+/// `follower.apply`: it lowers entries from where all tools of a session share them.
+type Apply = TypedFunc<(Vec<Arc<Entry>>,), (Result<(), Error>,)>;
+
 /// A tool at work.
 pub(super) struct Instance {
     store: Store<Guest>,
@@ -40,7 +44,7 @@ pub(super) struct Instance {
 
 struct InstanceExports {
     lifecycle: exports::lifecycle::Guest,
-    follower: Option<exports::follower::Guest>,
+    apply: Option<Apply>,
     outcomes: Option<exports::outcomes::Guest>,
     commands: Option<exports::commands::Guest>,
     alarms: Option<exports::alarms::Guest>,
@@ -120,7 +124,7 @@ impl Instance {
 
     /// Returns whether it follows anything.
     pub(super) const fn is_follower(&self) -> bool {
-        self.exports.follower.is_some()
+        self.exports.apply.is_some()
     }
 
     /// Calls `lifecycle.start`.
@@ -142,11 +146,15 @@ impl Instance {
     }
 
     /// Calls `follower.apply`.
-    pub(super) async fn apply(&mut self, batch: &[Entry]) -> Result<Result<(), Error>, Stop> {
-        let Some(follower) = &self.exports.follower else {
+    pub(super) async fn apply(
+        &mut self,
+        batch: Vec<Arc<Entry>>,
+    ) -> Result<Result<(), Error>, Stop> {
+        let Some(apply) = &self.exports.apply else {
             return Ok(Ok(()));
         };
-        call!(self, self.wall_ms(), follower, call_apply(batch))
+        let answer = call!(self, self.wall_ms(), apply, call_async((batch,)));
+        answer.map(|(answer,)| answer)
     }
 
     /// Calls `outcomes.decided`.
@@ -218,7 +226,10 @@ impl InstanceExports {
         }
         Ok(Self {
             lifecycle: exports.lifecycle.load(&mut *store, made)?,
-            follower: optional!(follower),
+            apply: match &exports.apply {
+                Some(index) => Some(made.get_typed_func(&mut *store, index)?),
+                None => None,
+            },
             outcomes: optional!(outcomes),
             commands: optional!(commands),
             alarms: optional!(alarms),

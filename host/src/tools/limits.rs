@@ -55,8 +55,10 @@ pub const BATCH_LEN_MAX: usize = 2 << 20;
 pub const BACKLOG_COUNT_MAX: usize = 16_384;
 /// Most text that waits for one tool before it is dropped for a `reset`, in bytes.
 pub const BACKLOG_LEN_MAX: usize = 16 << 20;
-/// Most calls other than batches that wait for one tool.
-pub const CALLBACK_COUNT_MAX: usize = 4096;
+/// Most outcomes and answers that a tool is told of in one go.
+pub const MAIL_COUNT_MAX: usize = 256;
+/// What short calls ask for leaves together when they take no longer than this, in microseconds.
+pub const SEND_US: u64 = 50;
 /// Most patterns that a tool may follow.
 pub const PATTERN_COUNT_MAX: usize = 64;
 
@@ -83,8 +85,6 @@ pub const LOG_LINE_LEN_MAX: usize = 2048;
 /// Lines that one call may log; the rest are counted.
 pub const LOG_PER_CALL_MAX: usize = 100;
 
-/// First wait before a restart, in milliseconds; it doubles each time.
-pub const BACKOFF_MS: u64 = 1_000;
 /// Restarts within [`RESTART_WINDOW_MS`] after which a tool is given up.
 pub const RESTART_COUNT_MAX: usize = 5;
 /// The time in which restarts are counted, in milliseconds.

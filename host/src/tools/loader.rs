@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
-use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
+use wasmtime::component::{Component, ComponentExportIndex, HasSelf, InstancePre, Linker};
 
 use super::bindings::{FullTool, exports};
 use super::cache::Cache;
@@ -55,7 +55,8 @@ impl fmt::Debug for Loaded {
 /// Where the parts of the interface are that a component exports.
 pub(super) struct Exports {
     pub(super) lifecycle: exports::lifecycle::GuestIndices,
-    pub(super) follower: Option<exports::follower::GuestIndices>,
+    /// `follower.apply`, which takes entries that several tools share.
+    pub(super) apply: Option<ComponentExportIndex>,
     pub(super) outcomes: Option<exports::outcomes::GuestIndices>,
     pub(super) commands: Option<exports::commands::GuestIndices>,
     pub(super) alarms: Option<exports::alarms::GuestIndices>,
@@ -196,10 +197,12 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 
 impl Exports {
     fn find(component: &Component, pre: &InstancePre<Guest>) -> Result<Self, LoadError> {
-        let has = |name: &str| {
+        let index = |name: &str| {
             let name = format!("{INTERFACE}/{name}@{INTERFACE_VERSION}");
-            component.get_export_index(None, name.as_str()).is_some()
+            component.get_export_index(None, name.as_str())
         };
+        let has = |name: &str| index(name).is_some();
+        let follower = index("follower");
         macro_rules! optional {
             ($name:ident) => {
                 has(stringify!($name))
@@ -210,7 +213,10 @@ impl Exports {
         }
         Ok(Self {
             lifecycle: optional!(lifecycle).ok_or(LoadError::NoLifecycle)?,
-            follower: optional!(follower),
+            apply: match optional!(follower) {
+                Some(_) => component.get_export_index(follower.as_ref(), "apply"),
+                None => None,
+            },
             outcomes: optional!(outcomes),
             commands: optional!(commands),
             alarms: optional!(alarms),

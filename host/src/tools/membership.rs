@@ -1,6 +1,7 @@
 //! Which shards a tool follows right now, and its batches as it is told them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use apex_core::ids::Shard;
 use apex_core::state::State;
@@ -54,14 +55,14 @@ impl Membership {
     }
 
     /// Adds to a batch what an entry says to this tool.
-    pub(super) fn tell(&mut self, told: &Told, batch: &mut Vec<Entry>) {
+    pub(super) fn tell(&mut self, told: &Told, batch: &mut Vec<Arc<Entry>>) {
         let was_followed = self.shards.contains(&told.shard);
         if let Some(name) = &told.name {
             let is_followed =
                 self.patterns.matches(told.shard, name) && self.is_granted(told.shard, name);
             if is_followed && !was_followed {
                 self.shards.insert(told.shard);
-                batch.push(told.reset());
+                batch.push(Arc::new(told.reset()));
                 return;
             }
             if !is_followed {
@@ -70,7 +71,7 @@ impl Membership {
             }
         }
         if was_followed {
-            batch.extend(told.entries());
+            batch.extend(told.entries().cloned());
         }
         if let Some(gone) = told.gone {
             self.shards.remove(&gone);
@@ -126,20 +127,20 @@ mod tests {
         /// Tells a membership what was scripted; returns shard and kind of what it hears.
         fn tell(&mut self, membership: &mut Membership) -> Vec<(String, &'static str)> {
             let mut batch = Vec::new();
-            for chunk in self.replica.apply(&self.script.take()).unwrap() {
+            for chunk in self.replica.apply(self.script.take()).unwrap() {
                 chunk
                     .told
                     .iter()
                     .for_each(|told| membership.tell(told, &mut batch));
             }
-            let kind = |entry: Entry| {
+            let kind = |entry: Arc<Entry>| {
                 let kind = match entry.event {
                     Event::Reset(_) => "reset",
                     Event::Edited(_) => "edited",
                     Event::Named(_) => "named",
                     _ => "other",
                 };
-                (entry.shard, kind)
+                (entry.shard.clone(), kind)
             };
             batch.into_iter().map(kind).collect()
         }

@@ -7,11 +7,12 @@
 //! 3. A backlog never makes the replica wait. At its cap everything in it is forgotten, and the
 //!    tool goes on from the newest state with a `reset`.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use apex_core::entry::{ChainHash, MetaOp, Op};
+use apex_core::entry::ChainHash;
 use apex_core::ids::{Seq, Shard};
 use apex_core::log::Record;
 use apex_core::message::{Mark, ShardHash};
@@ -26,18 +27,35 @@ use super::lock::lock;
 #[derive(Debug)]
 pub struct Replica {
     state: State,
-    chains: BTreeMap<Shard, ChainHash>,
+    shards: BTreeMap<Shard, Lineage>,
     /// Entries applied since the session came to be known.
     count: u64,
+}
+
+/// What is kept of one shard beside its state.
+#[derive(Debug)]
+struct Lineage {
+    chain: ChainHash,
+    /// The shard, as tools read it.
+    name: String,
+}
+
+impl Lineage {
+    fn new(shard: Shard, chain: ChainHash) -> Self {
+        Self {
+            chain,
+            name: shard.to_string(),
+        }
+    }
 }
 
 /// Some entries and the state right after them.
 #[derive(Debug)]
 pub struct Chunk {
     /// The entries, in order.
-    pub told: Vec<Arc<Told>>,
+    pub told: Vec<Told>,
     /// The state after them.
-    pub state: State,
+    pub state: Arc<State>,
     /// How many entries came until here.
     pub upto: u64,
     len: usize,
@@ -72,20 +90,17 @@ impl Replica {
     /// Returns a replica that begins with a snapshot.
     #[must_use]
     pub fn new(snapshot: State, marks: &[Mark]) -> Self {
-        let chains = marks.iter().map(|mark| (mark.shard, mark.chain)).collect();
+        let lineage = |mark: &Mark| (mark.shard, Lineage::new(mark.shard, mark.chain));
         Self {
             state: snapshot,
-            chains,
+            shards: marks.iter().map(lineage).collect(),
             count: 0,
         }
     }
 
-    /// Begins again with a newer snapshot, the count of entries going on.
-    pub fn restart(&mut self, snapshot: State, marks: &[Mark]) {
-        *self = Self {
-            count: self.count,
-            ..Self::new(snapshot, marks)
-        };
+    /// Counts entries on from those that were applied to an earlier replica of the session.
+    pub const fn count_from(&mut self, count: u64) {
+        self.count = count;
     }
 
     /// Returns the state.
@@ -100,41 +115,57 @@ impl Replica {
         self.count
     }
 
-    /// Applies records in order and returns them as tools are told of them.
+    /// Applies records in order and returns them as tools are told of them, in chunks of one batch
+    /// at most.
     ///
     /// # Errors
     /// The first record that does not follow from what came before. What came before it is lost to
     /// the tools: the replica must begin again.
-    pub fn apply(&mut self, records: &[Arc<Record>]) -> Result<Vec<Arc<Chunk>>, ReplicaError> {
-        let mut chunks = Vec::with_capacity(records.len().div_ceil(limits::BATCH_COUNT_MAX));
-        for records in records.chunks(limits::BATCH_COUNT_MAX) {
-            let told = records.iter().map(|record| self.apply_one(record));
-            let told = told.collect::<Result<Vec<_>, _>>()?;
-            self.count += told.len() as u64;
-            let len = told.iter().map(|told| told.len).sum();
-            chunks.push(Arc::new(Chunk {
-                told,
-                state: self.state.clone(),
-                upto: self.count,
-                len,
-            }));
+    pub fn apply(
+        &mut self,
+        records: impl IntoIterator<Item: Borrow<Arc<Record>>>,
+    ) -> Result<Vec<Arc<Chunk>>, ReplicaError> {
+        let mut chunks = Vec::new();
+        let (mut told, mut len) = (Vec::new(), 0);
+        for record in records {
+            let next = self.apply_one(record.borrow())?;
+            len += next.len;
+            told.push(next);
+            if told.len() == limits::BATCH_COUNT_MAX || len >= limits::BATCH_LEN_MAX {
+                chunks.push(self.chunk(std::mem::take(&mut told), std::mem::take(&mut len)));
+            }
+        }
+        if !told.is_empty() {
+            chunks.push(self.chunk(told, len));
         }
         Ok(chunks)
     }
 
-    fn apply_one(&mut self, record: &Record) -> Result<Arc<Told>, ReplicaError> {
+    fn chunk(&mut self, told: Vec<Told>, len: usize) -> Arc<Chunk> {
+        self.count += told.len() as u64;
+        Arc::new(Chunk {
+            told,
+            state: Arc::new(self.state.clone()),
+            upto: self.count,
+            len,
+        })
+    }
+
+    fn apply_one(&mut self, record: &Record) -> Result<Told, ReplicaError> {
         let (shard, seq) = (record.shard, record.entry.seq);
         let effect = self.state.apply(shard, &record.entry);
         let effect = effect.map_err(|error| ReplicaError::Apply(shard, seq, error))?;
-        let chain = self.chains.entry(shard).or_default();
-        *chain = chain.extend(&record.bytes.0);
-        if *chain != record.chain {
+        let lineage = self.shards.entry(shard);
+        let lineage = lineage.or_insert_with(|| Lineage::new(shard, ChainHash::default()));
+        lineage.chain = lineage.chain.extend(&record.bytes.0);
+        if lineage.chain != record.chain {
             return Err(ReplicaError::Chain(shard, seq));
         }
-        if let Op::Meta(MetaOp::ShardDel(gone)) = &record.entry.op {
-            self.chains.remove(gone);
+        let told = Told::new(record, &lineage.name, (&effect, &self.state));
+        if let Some(gone) = told.gone {
+            self.shards.remove(&gone);
         }
-        Ok(Arc::new(Told::new(record, &effect, &self.state)))
+        Ok(told)
     }
 
     /// Returns what this replica computed of each shard, in order.
@@ -143,7 +174,10 @@ impl Replica {
         let hash = |(shard, seq)| ShardHash {
             shard,
             seq,
-            chain: self.chains.get(&shard).copied().unwrap_or_default(),
+            chain: self
+                .shards
+                .get(&shard)
+                .map_or_else(ChainHash::default, |lineage| lineage.chain),
             state: self.state.shard_hash(shard),
         };
         self.state.marks().map(hash).collect()
@@ -151,22 +185,26 @@ impl Replica {
 }
 
 /// What waits for one tool in one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Backlog {
     inner: Mutex<Waiting>,
     bell: Notify,
+    /// Rung once, when the replica is there.
+    begun: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiting {
     chunks: VecDeque<Arc<Chunk>>,
     count: usize,
     len: usize,
-    /// Where it began.
-    start: (State, u64),
-    newest: (State, u64),
+    /// Where it began, once it did.
+    start: Option<(Arc<State>, u64)>,
+    newest: Option<(Arc<State>, u64)>,
     /// Something was forgotten since the last look.
     is_lost: bool,
+    /// Nobody takes anything any more.
+    is_closed: bool,
 }
 
 /// What comes next for a tool.
@@ -177,7 +215,7 @@ pub enum Next {
     /// Entries were forgotten: go on from this state.
     Lost {
         /// The newest state.
-        state: State,
+        state: Arc<State>,
         /// How many entries came until here.
         upto: u64,
     },
@@ -186,62 +224,88 @@ pub enum Next {
 /// Entries to tell in one call.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The entries, in order.
-    pub told: Vec<Arc<Told>>,
+    /// The entries, in order; never empty.
+    chunks: Vec<Arc<Chunk>>,
     /// The state after them.
-    pub state: State,
+    pub state: Arc<State>,
     /// How many entries came until here.
     pub upto: u64,
 }
 
-impl Backlog {
-    /// Returns an empty backlog that begins here.
-    #[must_use]
-    pub fn new(replica: &Replica) -> Self {
+impl Batch {
+    fn new(first: Arc<Chunk>) -> Self {
         Self {
-            inner: Mutex::new(Waiting {
-                chunks: VecDeque::new(),
-                count: 0,
-                len: 0,
-                start: (replica.state().clone(), replica.count()),
-                newest: (replica.state().clone(), replica.count()),
-                is_lost: false,
-            }),
-            bell: Notify::new(),
+            state: Arc::clone(&first.state),
+            upto: first.upto,
+            chunks: vec![first],
         }
     }
 
-    /// Returns the state before the first entry in it, and the count of entries there.
-    #[must_use]
-    pub fn start(&self) -> (State, u64) {
-        lock(&self.inner).start.clone()
+    /// Returns the entries, in order.
+    pub fn told(&self) -> impl Iterator<Item = &Told> {
+        self.chunks.iter().flat_map(|chunk| &chunk.told)
     }
 
-    /// Adds a chunk. Never waits; at the cap everything that waits is forgotten.
-    pub fn push(&self, chunk: &Arc<Chunk>) {
+    /// Returns how many entries there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.told.len()).sum()
+    }
+}
+
+impl Backlog {
+    /// Begins here, or forgets everything and goes on here: the replica began again.
+    pub fn begin(&self, replica: &Replica) {
         let mut waiting = lock(&self.inner);
-        waiting.newest = (chunk.state.clone(), chunk.upto);
-        if waiting.is_lost {
+        let here = (Arc::new(replica.state().clone()), replica.count());
+        waiting.newest = Some(here.clone());
+        if waiting.start.is_none() {
+            waiting.start = Some(here);
+        } else {
+            waiting.forget();
+        }
+        drop(waiting);
+        self.begun.notify_one();
+        self.bell.notify_one();
+    }
+
+    /// Waits until it begins; returns the state before its first entry and the count of entries
+    /// there. For the one who takes from it.
+    pub async fn start(&self) -> (Arc<State>, u64) {
+        loop {
+            if let Some(start) = lock(&self.inner).start.clone() {
+                return start;
+            }
+            self.begun.notified().await;
+        }
+    }
+
+    /// Adds chunks. Never waits; at the cap everything that waits is forgotten.
+    pub fn push(&self, chunks: &[Arc<Chunk>]) {
+        let mut waiting = lock(&self.inner);
+        if waiting.start.is_none() || waiting.is_closed {
             return;
         }
-        waiting.count += chunk.told.len();
-        waiting.len += chunk.len;
-        if waiting.count > limits::BACKLOG_COUNT_MAX || waiting.len > limits::BACKLOG_LEN_MAX {
-            waiting.forget();
-        } else {
-            waiting.chunks.push_back(Arc::clone(chunk));
+        for chunk in chunks {
+            waiting.push(chunk);
         }
         drop(waiting);
         self.bell.notify_one();
     }
 
-    /// Forgets everything: the replica began again.
-    pub fn lose(&self, replica: &Replica) {
+    /// Takes no more: the tool has left or is given up.
+    pub fn close(&self) {
         let mut waiting = lock(&self.inner);
-        waiting.newest = (replica.state().clone(), replica.count());
-        waiting.forget();
-        drop(waiting);
-        self.bell.notify_one();
+        *waiting = Waiting {
+            is_closed: true,
+            ..Waiting::default()
+        };
+    }
+
+    /// Returns whether it takes no more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        lock(&self.inner).is_closed
     }
 
     /// Takes what comes next, at most one batch.
@@ -250,26 +314,21 @@ impl Backlog {
         let mut waiting = lock(&self.inner);
         if waiting.is_lost {
             waiting.is_lost = false;
-            let (state, upto) = waiting.newest.clone();
+            let (state, upto) = waiting.newest.clone()?;
             return Some(Next::Lost { state, upto });
         }
         let first = waiting.pop()?;
-        let mut batch = Batch {
-            told: first.told.clone(),
-            state: first.state.clone(),
-            upto: first.upto,
-        };
-        let mut len = first.len;
+        let (mut count, mut len) = (first.told.len(), first.len);
+        let mut batch = Batch::new(first);
         while let Some(next) = waiting.chunks.front() {
+            count += next.told.len();
             len += next.len;
-            if batch.told.len() + next.told.len() > limits::BATCH_COUNT_MAX
-                || len > limits::BATCH_LEN_MAX
-            {
+            if count > limits::BATCH_COUNT_MAX || len > limits::BATCH_LEN_MAX {
                 break;
             }
             let Some(next) = waiting.pop() else { break };
-            batch.told.extend_from_slice(&next.told);
-            (batch.state, batch.upto) = (next.state.clone(), next.upto);
+            (batch.state, batch.upto) = (Arc::clone(&next.state), next.upto);
+            batch.chunks.push(next);
         }
         Some(Next::Entries(batch))
     }
@@ -281,6 +340,20 @@ impl Backlog {
 }
 
 impl Waiting {
+    fn push(&mut self, chunk: &Arc<Chunk>) {
+        self.newest = Some((Arc::clone(&chunk.state), chunk.upto));
+        if self.is_lost {
+            return;
+        }
+        self.count += chunk.told.len();
+        self.len += chunk.len;
+        if self.count > limits::BACKLOG_COUNT_MAX || self.len > limits::BACKLOG_LEN_MAX {
+            self.forget();
+        } else {
+            self.chunks.push_back(Arc::clone(chunk));
+        }
+    }
+
     fn forget(&mut self) {
         self.chunks.clear();
         (self.count, self.len) = (0, 0);

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use apex_core::ids::{ConnectionId, RequestId, SessionId};
 use apex_core::message::{ClientMessage, ErrorMessage, ServerMessage};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::actor::{self, Mail, Part, Registry};
 use super::grants::{Grants, Rights, Standing};
+use super::limits;
 use super::loader::{LoadError, Loaded, Loader};
 use super::log::ToolLog;
 use super::manifest::Manifest;
@@ -27,11 +28,14 @@ use super::slot::{FileState, Offer, Running, Seat, Slot};
 use super::status::{Doing, Status};
 use super::watch::{Contents, Found, Sighting, watch as watch_dirs};
 use crate::seam::{
-    SessionLink, SessionOpened, SessionRecords, ToolConfig, ToolHandle, ToolHostMessage,
+    SessionLink, SessionOpened, SessionRecords, SessionSnapshot, ToolConfig, ToolHandle,
+    ToolHostMessage,
 };
 
 /// Threads that run guests: a busy one leaves another.
 const WORKER_COUNT: usize = 2;
+/// Most messages that are taken in one go.
+const INBOX_COUNT_MAX: usize = 256;
 /// How long tools have to leave when the daemon ends, in milliseconds.
 const SHUTDOWN_MS: u64 = 1_000;
 
@@ -65,10 +69,63 @@ impl ToolHost {
 
 /// A session as the tool host knows it.
 struct Session {
-    replica: Replica,
     link: SessionLink,
-    /// Why its replica cannot go on, until a fresh snapshot comes.
-    broken: Option<String>,
+    /// The newest wish for a snapshot of it.
+    wish: u64,
+    /// Entries that replicas of it have applied.
+    count: u64,
+    following: Following,
+}
+
+/// How the tool host follows a session. Only with tools in it: a replica is a second copy of every
+/// text.
+enum Following {
+    /// It has no tool there.
+    Not,
+    /// A snapshot is on its way.
+    Wished,
+    /// It follows.
+    Replica(Box<Replica>),
+    /// An entry did not apply to the replica. A tool that is seated begins it anew.
+    Broken,
+}
+
+impl Session {
+    /// Asks for a fresh snapshot.
+    fn wish(&mut self) {
+        self.wish += 1;
+        self.following = Following::Wished;
+        self.link.wish(Some(self.wish));
+    }
+}
+
+/// What came in one go and is not told yet.
+#[derive(Default)]
+struct Came {
+    /// Of one session.
+    records: Vec<SessionRecords>,
+    mails: Vec<(ConnectionId, Mail)>,
+}
+
+impl Came {
+    fn session(&self) -> Option<SessionId> {
+        self.records.first().map(|records| records.session)
+    }
+
+    fn count(&self) -> usize {
+        self.records.iter().map(|some| some.records.len()).sum()
+    }
+}
+
+/// Returns the seats in a session whose tool is there.
+fn seats_in(
+    slots: &BTreeMap<PathBuf, Slot>,
+    session: SessionId,
+) -> impl Iterator<Item = (&Slot, &Seat)> {
+    slots.values().filter_map(move |slot| {
+        let seat = slot.running.as_ref()?.seats.get(&session)?;
+        (!seat.backlog.is_closed()).then_some((slot, seat))
+    })
 }
 
 /// A compilation that has ended.
@@ -82,6 +139,8 @@ struct Supervisor {
     config: ToolConfig,
     loader: Result<Arc<Loader>, String>,
     loads: mpsc::UnboundedSender<LoadEnd>,
+    /// Told by an actor that ends, of which session it was.
+    ends: mpsc::UnboundedSender<SessionId>,
     slots: BTreeMap<PathBuf, Slot>,
     sessions: BTreeMap<SessionId, Session>,
     registry: Registry,
@@ -96,6 +155,7 @@ async fn supervise(config: ToolConfig, mut messages: mpsc::UnboundedReceiver<Too
     make_user_dirs(&config);
     let (sightings_sender, mut sightings) = mpsc::unbounded_channel();
     let (loads, mut load_ends) = mpsc::unbounded_channel();
+    let (ends, mut actor_ends) = mpsc::unbounded_channel();
     let (asked, asked_receiver) = watch::channel(0);
     let dirs = config.plugin_dirs.clone();
     tokio::spawn(watch_dirs(dirs, asked_receiver, sightings_sender));
@@ -104,12 +164,14 @@ async fn supervise(config: ToolConfig, mut messages: mpsc::UnboundedReceiver<Too
         config,
         loader: loader.map(Arc::new).map_err(|error| error.to_string()),
         loads,
+        ends,
         slots: BTreeMap::new(),
         sessions: BTreeMap::new(),
         registry: Registry::default(),
         asked,
         waiting: Vec::new(),
     };
+    let mut inbox = Vec::new();
     loop {
         let deadline = supervisor
             .waiting
@@ -117,16 +179,16 @@ async fn supervise(config: ToolConfig, mut messages: mpsc::UnboundedReceiver<Too
             .map(|(_, deadline, _)| *deadline)
             .min();
         tokio::select! {
-            message = messages.recv() => match message {
-                None => return supervisor.shut_down().await,
-                Some(ToolHostMessage::Shutdown { reply }) => {
+            count = messages.recv_many(&mut inbox, INBOX_COUNT_MAX) => {
+                let reply = supervisor.take_all(inbox.drain(..));
+                if count == 0 || reply.is_some() {
                     supervisor.shut_down().await;
                     // Whoever asked may have stopped waiting.
-                    let _ = reply.send(());
+                    reply.map(|reply| reply.send(()));
                     return;
                 }
-                Some(message) => supervisor.take(message),
-            },
+            }
+            Some(session) = actor_ends.recv() => supervisor.unfollow(session),
             Some(sighting) = sightings.recv() => supervisor.see(sighting),
             Some(end) = load_ends.recv() => supervisor.loaded(end),
             () = async {
@@ -151,61 +213,78 @@ fn make_user_dirs(config: &ToolConfig) {
 }
 
 impl Supervisor {
+    /// Takes messages in order, but records of one session together, and mail behind the records
+    /// that came with it. Returns whom to tell when the tool host has ended, if it is to.
+    fn take_all(
+        &mut self,
+        messages: impl Iterator<Item = ToolHostMessage>,
+    ) -> Option<oneshot::Sender<()>> {
+        let mut came = Came::default();
+        for message in messages {
+            match message {
+                ToolHostMessage::Records(records) => {
+                    // Tools work on one batch while the next one is replayed.
+                    let is_full = came.count() >= limits::BATCH_COUNT_MAX / 2;
+                    if is_full || came.session() != Some(records.session) {
+                        self.tell(std::mem::take(&mut came));
+                    }
+                    came.records.push(records);
+                }
+                ToolHostMessage::FromDaemon {
+                    session,
+                    connection,
+                    message: ServerMessage::HashQuery(request),
+                } => {
+                    self.tell(std::mem::take(&mut came));
+                    self.tell_hashes(session, connection, request);
+                }
+                ToolHostMessage::FromDaemon {
+                    connection,
+                    message,
+                    ..
+                } => came.mails.push((connection, Mail::Message(message))),
+                ToolHostMessage::ConnectionClosed {
+                    connection, reason, ..
+                } => came.mails.push((connection, Mail::Closed(reason.message))),
+                ToolHostMessage::Shutdown { reply } => {
+                    self.tell(came);
+                    return Some(reply);
+                }
+                other => {
+                    self.tell(std::mem::take(&mut came));
+                    self.take(other);
+                }
+            }
+        }
+        self.tell(came);
+        None
+    }
+
     fn take(&mut self, message: ToolHostMessage) {
         match message {
             ToolHostMessage::SessionOpened(opened) => self.open(opened),
-            ToolHostMessage::Records(records) => self.follow(&records),
+            ToolHostMessage::Snapshot(snapshot) => self.begin(snapshot),
             ToolHostMessage::SessionClosed { session } => self.close(session),
-            ToolHostMessage::FromDaemon {
-                session,
-                connection,
-                message: ServerMessage::HashQuery(request),
-            } => self.tell_hashes(session, connection, request),
-            ToolHostMessage::FromDaemon {
-                connection,
-                message,
-                ..
-            } => {
-                self.registry.post(connection, Mail::Message(message));
-            }
-            ToolHostMessage::ConnectionClosed {
-                connection, reason, ..
-            } => {
-                self.registry.post(connection, Mail::Closed(reason.message));
-            }
             ToolHostMessage::Order { .. }
             | ToolHostMessage::List { .. }
             | ToolHostMessage::Log { .. } => self.wait_for_look(message),
-            ToolHostMessage::Shutdown { .. } => {}
+            ToolHostMessage::Records(_)
+            | ToolHostMessage::FromDaemon { .. }
+            | ToolHostMessage::ConnectionClosed { .. }
+            | ToolHostMessage::Shutdown { .. } => {}
         }
     }
 
-    /// A session is there, or begins afresh because its records were too many.
+    /// A session is there.
     fn open(&mut self, opened: SessionOpened) {
-        let SessionOpened {
-            session,
-            snapshot,
-            marks,
-            link,
-            ..
-        } = opened;
-        if let Some(known) = self.sessions.get_mut(&session) {
-            known.replica.restart(snapshot, &marks);
-            known.link = link;
-            known.broken = None;
-            let seats = self.slots.values().filter_map(|slot| slot.running.as_ref());
-            for seat in seats.filter_map(|running| running.seats.get(&session)) {
-                seat.backlog.lose(&known.replica);
-            }
-            return;
-        }
-        let replica = Replica::new(snapshot, &marks);
+        let session = opened.session;
         self.sessions.insert(
             session,
             Session {
-                replica,
-                link,
-                broken: None,
+                link: opened.link,
+                wish: 0,
+                count: 0,
+                following: Following::Not,
             },
         );
         let paths: Vec<PathBuf> = self.slots.keys().cloned().collect();
@@ -214,33 +293,80 @@ impl Supervisor {
         }
     }
 
-    /// Follows a session, and tells its tools.
-    fn follow(&mut self, records: &SessionRecords) {
-        let Some(session) = self.sessions.get_mut(&records.session) else {
+    /// The state of a session is there: its replica begins, or begins afresh.
+    fn begin(&mut self, opened: SessionSnapshot) {
+        let SessionSnapshot {
+            session,
+            wish,
+            snapshot,
+            marks,
+        } = opened;
+        let Some(known) = self.sessions.get_mut(&session) else {
             return;
         };
-        if session.broken.is_some() {
+        if wish != known.wish || matches!(known.following, Following::Not) {
             return;
         }
-        let chunks = session.replica.apply(&records.records);
-        let seats = self.slots.values().filter_map(|slot| slot.running.as_ref());
-        let seats = seats.filter_map(|running| running.seats.get(&records.session));
-        match chunks {
+        let mut replica = Replica::new(snapshot, &marks);
+        replica.count_from(known.count);
+        for (_, seat) in seats_in(&self.slots, session) {
+            seat.backlog.begin(&replica);
+            if seat.status.words().0 == Doing::Failed {
+                let note = "began again from the session's present state";
+                seat.status.say(Doing::Running, note);
+            }
+        }
+        known.following = Following::Replica(Box::new(replica));
+    }
+
+    /// Follows a session and tells its tools, then hands out the mail.
+    fn tell(&mut self, came: Came) {
+        if let Some(session) = came.session() {
+            self.follow(session, &came.records);
+        }
+        if !came.mails.is_empty() {
+            self.registry.post(came.mails);
+        }
+    }
+
+    fn follow(&mut self, session: SessionId, records: &[SessionRecords]) {
+        let Some(known) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        let Following::Replica(replica) = &mut known.following else {
+            return;
+        };
+        match replica.apply(records.iter().flat_map(|some| some.records.iter())) {
             Ok(chunks) => {
-                for seat in seats {
-                    chunks.iter().for_each(|chunk| seat.backlog.push(chunk));
+                known.count = replica.count();
+                for (_, seat) in seats_in(&self.slots, session) {
+                    seat.backlog.push(&chunks);
                 }
             }
             Err(error) => {
-                let why = format!(
-                    "the tool host's replica of the session stands still ({error}); attach it \
-                     anew with `apex tool reload`"
-                );
-                for seat in seats {
-                    seat.status.say(Doing::Failed, why.clone());
+                known.following = Following::Broken;
+                known.link.wish(None);
+                for (slot, seat) in seats_in(&self.slots, session) {
+                    let why = format!(
+                        "the tool host's copy of the session stands still ({error}), so it hears \
+                         nothing more of it; `apex tool reload {}` makes a fresh copy",
+                        slot.name
+                    );
+                    slot.log.push_host(&why);
+                    seat.status.say(Doing::Failed, why);
                 }
-                session.broken = Some(why);
             }
+        }
+    }
+
+    /// Follows a session no more once no tool is left in it.
+    fn unfollow(&mut self, session: SessionId) {
+        if seats_in(&self.slots, session).next().is_some() {
+            return;
+        }
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.following = Following::Not;
+            known.link.wish(None);
         }
     }
 
@@ -260,12 +386,18 @@ impl Supervisor {
         let Some(session) = self.sessions.get(&session) else {
             return;
         };
-        let hashes = session.replica.hashes();
+        let Following::Replica(replica) = &session.following else {
+            return;
+        };
+        let hashes = replica.hashes();
         let link = session.link.clone();
         tokio::spawn(async move {
             // A session that has ended asks no more.
             let _ = link
-                .send(connection, ClientMessage::HashMark { request, hashes })
+                .send(
+                    connection,
+                    vec![ClientMessage::HashMark { request, hashes }],
+                )
                 .await;
         });
     }
@@ -483,10 +615,15 @@ impl Supervisor {
         let Some(running) = &mut slot.running else {
             return;
         };
-        let Some(session) = self.sessions.get(&id) else {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let backlog = Arc::new(Backlog::new(&session.replica));
+        let backlog = Arc::new(Backlog::default());
+        match &session.following {
+            Following::Replica(replica) => backlog.begin(replica),
+            Following::Wished => {}
+            Following::Not | Following::Broken => session.wish(),
+        }
         let status = Arc::new(Status::new());
         let (leave, leave_receiver) = watch::channel(false);
         let part = Part {
@@ -499,14 +636,20 @@ impl Supervisor {
             backlog: Arc::clone(&backlog),
             status: Arc::clone(&status),
             registry: self.registry.clone(),
+            restart_wait_ms: self.config.restart_wait_ms,
             leave: leave_receiver,
         };
+        let ends = self.ends.clone();
         let task = tokio::spawn(async move {
             if let Some(before) = before {
                 // However it ended, its seat is free now.
                 drop(before.await);
             }
+            let backlog = Arc::clone(&part.backlog);
             actor::run(part).await;
+            backlog.close();
+            // The tool host may have ended.
+            let _ = ends.send(id);
         });
         running.seats.insert(
             id,

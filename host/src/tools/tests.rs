@@ -14,13 +14,13 @@ use apex_core::message::{
 };
 use apex_core::proposal::{Change, Landed, Proposal};
 use apex_core::text::Span;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::ToolHost;
 use super::testing::Script;
 use crate::seam::{
-    ConnectionIds, SessionInput, SessionLink, SessionOpened, SessionRecords, ToolConfig,
-    ToolHandle, ToolHostMessage,
+    ConnectionIds, RESTART_WAIT_MS, SessionInput, SessionLink, SessionOpened, SessionRecords,
+    SessionSnapshot, ToolConfig, ToolHandle, ToolHostMessage, Wish,
 };
 
 const SESSION: SessionId = SessionId(uuid::Uuid::nil());
@@ -31,6 +31,9 @@ struct Bench {
     handle: ToolHandle,
     script: Script,
     inputs: mpsc::Receiver<SessionInput>,
+    wished: watch::Receiver<Wish>,
+    /// The wish that is being served.
+    wish: Wish,
     /// Attachments given so far.
     attached: Vec<(ConnectionId, String)>,
     /// Proposals that came and were not taken.
@@ -49,6 +52,11 @@ impl Drop for Bench {
 
 impl Bench {
     async fn new() -> Self {
+        Self::with_restart_wait(RESTART_WAIT_MS).await
+    }
+
+    /// Returns one whose tools are started again after this wait.
+    async fn with_restart_wait(restart_wait_ms: u64) -> Self {
         let dir = std::env::temp_dir().join(format!("apex-tools-{}", uuid::Uuid::new_v4()));
         fs::create_dir_all(dir.join("plugins")).unwrap();
         let handle = ToolHost::start(ToolConfig {
@@ -57,23 +65,16 @@ impl Bench {
             // Shared by all tests, so that a component is compiled once.
             cache_dir: std::env::temp_dir().join("apex-test-cache"),
             data_dir: dir.join("data/tool"),
+            restart_wait_ms,
         });
         let (sender, inputs) = mpsc::channel(64);
         let mut script = Script::new();
         script.buffer(7, "/src/x.rs", "fn a() {}  \nlast");
         script.window(9, 7);
         script.take();
-        let link = SessionLink {
-            inputs: sender,
-            back: handle.sender(),
-            connections: ConnectionIds::default(),
-        };
+        let (link, wished) = SessionLink::new(sender, handle.sender(), ConnectionIds::default());
         handle.send(ToolHostMessage::SessionOpened(SessionOpened {
             session: SESSION,
-            incarnation: Incarnation(uuid::Uuid::nil()),
-            label: "main".to_owned(),
-            snapshot: script.state.clone(),
-            marks: script.marks(),
             link,
         }));
         Self {
@@ -81,6 +82,8 @@ impl Bench {
             handle,
             script,
             inputs,
+            wished,
+            wish: None,
             attached: Vec::new(),
             proposals: Vec::new(),
             detached: Vec::new(),
@@ -99,8 +102,37 @@ impl Bench {
         }
     }
 
+    /// Serves what the tool host wishes now.
+    fn serve(&mut self) {
+        self.wish = *self.wished.borrow_and_update();
+        if let Some(wish) = self.wish {
+            self.handle.send(ToolHostMessage::Snapshot(SessionSnapshot {
+                session: SESSION,
+                wish,
+                snapshot: self.script.state.clone(),
+                marks: self.script.marks(),
+            }));
+        }
+    }
+
+    /// Waits until the tool host wishes so, and serves it.
+    async fn until_wished(&mut self, wish: Wish) {
+        while self.wish != wish {
+            tokio::select! {
+                changed = self.wished.changed() => {
+                    changed.unwrap();
+                    self.serve();
+                }
+                input = self.inputs.recv() => self.take(input.unwrap()),
+            }
+        }
+    }
+
     fn publish(&mut self) {
         let records: Arc<[_]> = self.script.take().into();
+        if self.wish.is_none() {
+            return;
+        }
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let records = SessionRecords {
             session: SESSION,
@@ -139,13 +171,24 @@ impl Bench {
 
     /// Plays the session for one message of a tool.
     async fn step(&mut self) {
-        let input = self.inputs.recv().await.expect("the tool host lives");
-        if let SessionInput::Message {
+        tokio::select! {
+            input = self.inputs.recv() => self.take(input.expect("the tool host lives")),
+            changed = self.wished.changed() => {
+                changed.unwrap();
+                self.serve();
+            }
+        }
+    }
+
+    fn take(&mut self, input: SessionInput) {
+        if let SessionInput::Messages {
             connection,
-            message,
+            messages,
         } = input
         {
-            self.hear(connection, message);
+            for message in messages {
+                self.hear(connection, message);
+            }
         }
     }
 
@@ -169,6 +212,31 @@ impl Bench {
             ClientMessage::Detach => self.detached.push(connection),
             ClientMessage::HashMark { hashes, .. } => self.hash_marks.push(hashes),
             _ => {}
+        }
+    }
+
+    async fn log(&self, name: &str) -> Vec<String> {
+        let (reply, answer) = oneshot::channel();
+        let tool = name.to_owned();
+        self.handle.send(ToolHostMessage::Log { tool, reply });
+        answer.await.unwrap().unwrap()
+    }
+
+    /// Asks a tool for its hashes and checks that they are the session's.
+    async fn check_hashes(&mut self) {
+        let connection = self.attached.last().unwrap().0;
+        self.hash_marks.clear();
+        self.say(connection, ServerMessage::HashQuery(RequestId::new(3)));
+        while self.hash_marks.is_empty() {
+            self.step().await;
+        }
+        let state = &self.script.state;
+        let hashes = &self.hash_marks[0];
+        assert_eq!(hashes.len(), state.marks().count());
+        for (shard, seq) in state.marks() {
+            let hash = hashes.iter().find(|hash| hash.shard == shard).unwrap();
+            let expected = (seq, state.shard_hash(shard));
+            assert_eq!((hash.seq, hash.state), expected, "{shard}");
         }
     }
 
@@ -198,13 +266,10 @@ impl Bench {
             }
             // What the tools say meanwhile is heard, so that none waits for the session.
             while let Ok(input) = self.inputs.try_recv() {
-                if let SessionInput::Message {
-                    connection,
-                    message,
-                } = input
-                {
-                    self.hear(connection, message);
-                }
+                self.take(input);
+            }
+            if self.wished.has_changed().unwrap() {
+                self.serve();
             }
             tokio::task::yield_now().await;
         }
@@ -298,23 +363,7 @@ async fn a_tool_reports_the_hash_of_the_tool_hosts_own_replica() {
     bench.grant("tidy").await;
     bench.script.edit(7, Span::at(0), "// é\n");
     bench.publish();
-    let connection = bench.attached[0].0;
-    bench.say(connection, ServerMessage::HashQuery(RequestId::new(3)));
-    while bench.hash_marks.is_empty() {
-        bench.step().await;
-    }
-    let state = &bench.script.state;
-    for (shard, seq) in state.marks() {
-        let hash = bench.hash_marks[0]
-            .iter()
-            .find(|hash| hash.shard == shard)
-            .unwrap();
-        assert_eq!(
-            (hash.seq, hash.state),
-            (seq, state.shard_hash(shard)),
-            "{shard}"
-        );
-    }
+    bench.check_hashes().await;
 }
 
 #[tokio::test]
@@ -429,4 +478,163 @@ async fn a_revoked_tool_leaves_and_waits() {
         .await
         .unwrap_err();
     assert!(error.message.contains("there are tidy"), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_is_followed_only_while_a_tool_is_there() {
+    let mut bench = Bench::new().await;
+    bench.drop_in("tidy");
+    bench.until("tidy", |tool| tool.state == "waiting").await;
+    assert_eq!(bench.wish, None, "no tool, no second copy of the texts");
+    bench.grant("tidy").await;
+    assert_eq!(bench.wish, Some(1));
+    bench.check_hashes().await;
+    let revoked = bench.order(ToolOrder::Revoke("tidy".to_owned())).await;
+    revoked.unwrap();
+    bench.until_wished(None).await;
+    bench.script.edit(7, Span::at(0), "meanwhile\n");
+    bench.publish();
+    bench.attached.clear();
+    bench.grant("tidy").await;
+    assert_eq!(bench.wish, Some(2));
+    bench.script.edit(7, Span::at(0), "and on\n");
+    bench.publish();
+    bench.check_hashes().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_stands_still_says_what_helps_and_that_helps() {
+    let mut bench = Bench::new().await;
+    bench.drop_in("tidy");
+    bench.until("tidy", |tool| tool.state == "waiting").await;
+    bench.grant("tidy").await;
+    bench.script.edit(7, Span::at(0), "lost on the way\n");
+    bench.script.take();
+    bench.script.edit(7, Span::at(0), "and another\n");
+    bench.publish();
+    let tool = bench.until("tidy", |tool| tool.state == "failed").await;
+    assert!(tool.note.contains("stands still"), "{}", tool.note);
+    let advice = "`apex tool reload tidy` makes a fresh copy";
+    assert!(tool.note.contains(advice), "{}", tool.note);
+    let reloaded = bench.order(ToolOrder::Reload("tidy".to_owned())).await;
+    reloaded.unwrap();
+    bench.until_wished(Some(2)).await;
+    let is_well = |tool: &ToolInfo| tool.state == "running" && tool.note.is_empty();
+    bench.until("tidy", is_well).await;
+    bench.check_hashes().await;
+    bench.put();
+    assert_eq!(bench.proposal().await.1.changes.len(), 2, "it works again");
+}
+
+#[tokio::test]
+async fn a_tool_that_ends_six_times_is_given_up_and_followed_no_more() {
+    let mut bench = Bench::with_restart_wait(1).await;
+    bench.drop_in("trap");
+    bench.until("trap", |tool| tool.state == "waiting").await;
+    bench.grant("trap").await;
+    // It ends twice on each put, whose entry is skipped then.
+    for restarts in [2, 4] {
+        bench.put();
+        let is_back = |tool: &ToolInfo| tool.state == "running" && tool.restarts == restarts;
+        bench.until("trap", is_back).await;
+    }
+    bench.put();
+    let tool = bench.until("trap", |tool| tool.state == "failed").await;
+    assert_eq!(tool.restarts, 5);
+    for words in [
+        "trapped",
+        "given up after 5 restarts within 60 s",
+        "`apex tool reload trap`",
+    ] {
+        assert!(tool.note.contains(words), "{}", tool.note);
+    }
+    bench.until_wished(None).await;
+    assert_eq!(bench.attached.len(), 1, "it was attached once");
+    assert_eq!(bench.detached.len(), 1, "it has left");
+    let reloaded = bench.order(ToolOrder::Reload("trap".to_owned())).await;
+    reloaded.unwrap();
+    bench.until_wished(Some(2)).await;
+    let is_anew = |tool: &ToolInfo| tool.state == "running" && tool.restarts == 0;
+    bench.until("trap", is_anew).await;
+}
+
+/// A component that imports a function `launch` of nobody, and exports nothing.
+const UNKNOWN_IMPORT: &[u8] = b"\0asm\x0d\0\x01\0\
+    \x07\x05\x01\x40\x00\x01\x00\
+    \x0a\x0b\x01\x00\x06launch\x01\x00";
+
+#[tokio::test]
+async fn what_is_no_tool_is_listed_with_the_reason_and_looked_at_once() {
+    let mut bench = Bench::new().await;
+    let good = fs::read(built("trap", "wasm")).unwrap();
+    let cases: [(&str, &[u8], &str); 5] = [
+        ("empty", b"", "no WebAssembly component"),
+        ("module", b"\0asm\x01\0\0\0", "not a component"),
+        ("short", &good[..good.len() / 3], "does not compile"),
+        (
+            "import",
+            UNKNOWN_IMPORT,
+            "an import that this apex does not have",
+        ),
+        (
+            "export",
+            b"\0asm\x0d\0\x01\0",
+            "exports no apex:tool/lifecycle",
+        ),
+    ];
+    for (name, bytes, _) in cases {
+        fs::copy(built("trap", "toml"), bench.plugin(&format!("{name}.toml"))).unwrap();
+        fs::write(bench.plugin(&format!("{name}.wasm")), bytes).unwrap();
+    }
+    bench.drop_in("tidy");
+    for (name, _, why) in cases {
+        let tool = bench.until(name, |tool| tool.state == "invalid").await;
+        assert!(tool.note.contains(why), "{name}: {}", tool.note);
+        let next = "looked at again when the file changes";
+        assert!(tool.note.contains(next), "{name}: {}", tool.note);
+        let error = bench.order(ToolOrder::Grant(name.to_owned())).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(why), "{name}: {error}");
+    }
+    let tool = bench.until("import", |_| true).await;
+    assert!(tool.note.contains("launch"), "{}", tool.note);
+    bench.until("tidy", |tool| tool.state == "waiting").await;
+    bench.grant("tidy").await;
+    // Each list and each order was a look at the directories.
+    for (name, ..) in cases {
+        let log = bench.log(name).await;
+        let refusals = log.iter().filter(|line| line.contains("not taken"));
+        assert_eq!(refusals.count(), 1, "{name}: {log:?}");
+    }
+    assert_eq!(bench.attached.len(), 1, "tidy alone runs");
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_while_it_compiles_never_runs() {
+    let mut bench = Bench::new().await;
+    let path = bench.plugin("trap.wasm");
+    let good = fs::read(built("trap", "wasm")).unwrap();
+    fs::copy(built("trap", "toml"), bench.plugin("trap.toml")).unwrap();
+    fs::write(&path, b"not yet").unwrap();
+    bench.until("trap", |tool| tool.state == "invalid").await;
+    let order = ToolOrder::GrantDev(path.display().to_string());
+    bench.order(order).await.unwrap();
+    // A custom section that no cache has seen: this compiles for a while.
+    let unique = uuid::Uuid::new_v4().to_string();
+    let section = [&[0, 37, 36], unique.as_bytes()].concat();
+    fs::write(&path, [good.as_slice(), &section].concat()).unwrap();
+    bench.until("trap", |tool| tool.state == "compiling").await;
+    fs::write(&path, &good[..good.len() / 2]).unwrap();
+    let tool = bench.until("trap", |tool| tool.state == "invalid").await;
+    assert!(tool.note.contains("does not compile"), "{}", tool.note);
+    fs::write(&path, &good).unwrap();
+    let tool = bench.until("trap", |tool| tool.state == "running").await;
+    assert!(!tool.sha256.is_empty());
+    while bench.attached.is_empty() {
+        bench.step().await;
+    }
+    let log = bench.log("trap").await;
+    let starts: Vec<&String> = log.iter().filter(|line| line.contains("starts ")).collect();
+    assert_eq!(starts.len(), 1, "only the last one ever ran: {log:?}");
+    assert!(starts[0].contains(&tool.sha256), "{log:?}");
 }

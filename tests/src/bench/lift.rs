@@ -13,6 +13,7 @@ use self::generated::apex::tool::proposals::Change;
 use self::generated::apex::tool::types::{BufferInfo, Edited, Entry, Error, Event, Span, Splice};
 use self::generated::exports::apex::tool::outcomes::Landed;
 use super::BenchError;
+use super::sink::{BATCH_COUNT, WINDOW};
 
 mod generated {
     wasmtime::component::bindgen!({
@@ -32,8 +33,6 @@ mod generated {
     });
 }
 
-/// Entries of one call.
-const BATCH_COUNT: u64 = 64;
 /// The buffer that the entries are about.
 const BUFFER: u64 = 1 << 40;
 
@@ -41,8 +40,9 @@ const BUFFER: u64 = 1 << 40;
 struct Around {
     wasi: WasiCtx,
     table: ResourceTable,
-    /// Answer to `tool.sink.propose`.
+    /// Answers to `tool.sink.propose` and `tool.sink.window`.
     propose: Option<String>,
+    window: String,
     /// Settings it asked for, and proposals it made.
     settings: u64,
     proposals: u64,
@@ -84,6 +84,7 @@ fn answers(component: &Component) -> wasmtime::Result<Linker<Around>> {
             around.settings += 1;
             let answer = match key.as_str() {
                 "tool.sink.propose" => around.propose.clone(),
+                "tool.sink.window" => Some(around.window.clone()),
                 "tool.sink.buffer" => Some("/bench".to_owned()),
                 _ => None,
             };
@@ -119,18 +120,19 @@ fn answers(component: &Component) -> wasmtime::Result<Linker<Around>> {
 }
 
 impl Bare {
-    /// Instantiates a component; `propose` is how many proposals it makes at each edit.
+    /// Instantiates a component that makes no proposals yet.
     ///
     /// # Errors
     /// The bytes are no such component.
-    pub async fn new(bytes: &[u8], propose: Option<u64>) -> Result<Self, BenchError> {
+    pub async fn new(bytes: &[u8]) -> Result<Self, BenchError> {
         let engine = ToolEngine::new()?;
         let component = Component::new(engine.engine(), bytes)?;
         let linker = answers(&component)?;
         let around = Around {
             wasi: WasiCtx::builder().build(),
             table: ResourceTable::new(),
-            propose: propose.map(|count| count.to_string()),
+            propose: None,
+            window: WINDOW.to_string(),
             settings: 0,
             proposals: 0,
         };
@@ -146,7 +148,7 @@ impl Bare {
     }
 
     /// Returns the next edit, as the tool host tells it.
-    fn edit(&mut self) -> Entry {
+    fn edit(&mut self, by_proposal: bool) -> Entry {
         let before = self.version;
         self.version += 1;
         let at = Span {
@@ -167,7 +169,7 @@ impl Bare {
                 }],
                 group: BUFFER + 1,
                 undo: false,
-                by_proposal: false,
+                by_proposal,
             }),
         }
     }
@@ -177,7 +179,7 @@ impl Bare {
     /// # Errors
     /// It fails, or did not look at each edit.
     pub async fn entries(&mut self, batches: u64) -> Result<f64, BenchError> {
-        let batch: Vec<Entry> = (0..BATCH_COUNT).map(|_| self.edit()).collect();
+        let batch: Vec<Entry> = (0..BATCH_COUNT).map(|_| self.edit(false)).collect();
         let before = self.store.data().settings;
         let start = super::stats::now();
         for _ in 0..batches {
@@ -195,35 +197,42 @@ impl Bare {
         Ok(ns / count as f64)
     }
 
-    /// Makes it propose at `edits` edits and tells it that all were accepted; returns nanoseconds
-    /// per proposal.
+    /// Makes it propose `count` times, at most [`WINDOW`] undecided, and tells it of each edit that
+    /// came of it and that it was accepted; returns nanoseconds per proposal.
     ///
     /// # Errors
     /// It fails, or made another number of proposals than asked for.
-    pub async fn proposals(&mut self, edits: u64, each: u64) -> Result<f64, BenchError> {
+    pub async fn proposals(&mut self, count: u64) -> Result<f64, BenchError> {
         let before = self.store.data().proposals;
+        self.store.data_mut().propose = Some(count.to_string());
         let start = super::stats::now();
-        for _ in 0..edits {
-            let edit = [self.edit()];
-            let first = self.store.data().proposals;
+        let edit = [self.edit(false)];
+        let follower = self.lift.apex_tool_follower();
+        accepted(follower.call_apply(&mut self.store, &edit).await?)?;
+        let mut decided = before;
+        while decided < self.store.data().proposals {
+            let made = self.store.data().proposals;
+            let first = self.version + 1;
+            let batch: Vec<Entry> = (decided..made).map(|_| self.edit(true)).collect();
             let follower = self.lift.apex_tool_follower();
-            accepted(follower.call_apply(&mut self.store, &edit).await?)?;
-            for id in first..first + each {
-                self.version += 1;
+            accepted(follower.call_apply(&mut self.store, &batch).await?)?;
+            for (id, version) in (decided + 1..=made).zip(first..) {
                 let landed = [Landed {
                     buffer: BUFFER,
-                    version: self.version,
+                    version,
                     window: 0,
                 }];
                 let outcomes = self.lift.apex_tool_outcomes();
                 outcomes
-                    .call_decided(&mut self.store, id + 1, Ok(&landed))
+                    .call_decided(&mut self.store, id, Ok(&landed))
                     .await?;
             }
+            decided = made;
         }
+        self.store.data_mut().propose = None;
         let ns = start.elapsed().as_secs_f64() * 1e9;
         let made = self.store.data().proposals - before;
-        if made != edits * each {
+        if made != count {
             return Err(BenchError::Wrong(format!("sink made {made} proposals")));
         }
         Ok(ns / made as f64)

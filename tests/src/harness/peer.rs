@@ -30,6 +30,8 @@ pub struct Raw {
     stream: UnixStream,
     preamble: PreambleReader,
     frames: Option<Frames>,
+    /// Where a read goes.
+    room: Box<[u8]>,
 }
 
 impl Raw {
@@ -42,6 +44,7 @@ impl Raw {
             stream,
             preamble: PreambleReader::default(),
             frames: None,
+            room: vec![0; 64 << 10].into(),
         }
     }
 
@@ -78,24 +81,26 @@ impl Raw {
             .unwrap_or_else(|error| panic!("the daemon says nothing: {error}"))
     }
 
+    /// Returns the next message that was read already.
+    fn heard(&mut self) -> Option<ServerMessage> {
+        self.frames.as_mut()?.next_server().unwrap()
+    }
+
     fn listen(&mut self) -> std::io::Result<Option<ServerMessage>> {
-        let mut bytes = [0; 64 << 10];
         loop {
-            if let Some(frames) = &mut self.frames
-                && let Some(message) = frames.next_server().unwrap()
-            {
+            if let Some(message) = self.heard() {
                 return Ok(Some(message));
             }
-            let len = match self.stream.read(&mut bytes) {
+            let len = match self.stream.read(&mut self.room) {
                 Ok(len) => len,
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
                 Err(error) => return Err(error),
             };
             match &mut self.frames {
                 _ if len == 0 => return Ok(None),
-                Some(frames) => frames.push(&bytes[..len]),
+                Some(frames) => frames.push(&self.room[..len]),
                 None => {
-                    let found = self.preamble.push(&bytes[..len]).unwrap();
+                    let found = self.preamble.push(&self.room[..len]).unwrap();
                     self.frames = found.map(|(_, _, behind)| Frames::new(behind));
                 }
             }
@@ -169,12 +174,34 @@ impl Peer {
     /// When the daemon says nothing, or goes.
     #[track_caller]
     fn step(&mut self) {
-        let message = match self.raw.listen() {
+        let message = self.listen();
+        let mut out = Vec::new();
+        self.take(message, &mut out);
+        self.say_all(&out);
+    }
+
+    /// Takes all messages that came in one go, and answers them in one go, as a program does.
+    #[track_caller]
+    fn step_far(&mut self) {
+        let mut next = Some(self.listen());
+        let mut out = Vec::new();
+        while let Some(message) = next {
+            self.take(message, &mut out);
+            next = self.raw.heard();
+        }
+        self.say_all(&out);
+    }
+
+    #[track_caller]
+    fn listen(&mut self) -> ServerMessage {
+        match self.raw.listen() {
             Ok(message) => message.expect("the daemon keeps the connection"),
             Err(error) => panic!("the daemon says nothing: {error}; {}", self.describe()),
-        };
-        let mut out = Vec::new();
-        for event in self.client.receive(message, &mut out) {
+        }
+    }
+
+    fn take(&mut self, message: ServerMessage, out: &mut Vec<ClientMessage>) {
+        for event in self.client.receive(message, out) {
             match event {
                 ClientEvent::Entries(records) => self.records.extend(records),
                 ClientEvent::Reply { request, answer } => {
@@ -190,9 +217,11 @@ impl Peer {
                 | ClientEvent::FollowUp(_) => {}
             }
         }
-        for message in out {
-            self.raw.say(&message);
-        }
+    }
+
+    fn say_all(&mut self, out: &[ClientMessage]) {
+        let bytes: Vec<u8> = out.iter().flat_map(encode_client).collect();
+        self.raw.bytes(&bytes);
     }
 
     /// Says what a test that waits in vain has before it.
@@ -218,6 +247,17 @@ impl Peer {
                 return found;
             }
             self.step();
+        }
+    }
+
+    /// Follows until `look` finds something, which it does only after all that came in one go.
+    #[track_caller]
+    pub fn wait_far<T>(&mut self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            self.step_far();
         }
     }
 
@@ -253,9 +293,7 @@ impl Peer {
     pub fn flush(&mut self) {
         let mut out = Vec::new();
         self.client.flush(&mut out);
-        for message in out {
-            self.raw.say(&message);
-        }
+        self.say_all(&out);
     }
 
     /// Returns the buffer of a file.

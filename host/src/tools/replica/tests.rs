@@ -20,8 +20,14 @@ fn session() -> (Script, Replica) {
     let mut script = Script::new();
     script.buffer(7, "/a", "");
     let mut replica = Replica::new(State::new(), &[]);
-    replica.apply(&script.take()).unwrap();
+    replica.apply(script.take()).unwrap();
     (script, replica)
+}
+
+fn begun(replica: &Replica) -> Backlog {
+    let backlog = Backlog::default();
+    backlog.begin(replica);
+    backlog
 }
 
 #[test]
@@ -29,7 +35,7 @@ fn a_replica_computes_the_hash_of_the_session_by_itself() {
     let (mut script, mut replica) = session();
     script.edit(7, Span::at(0), "héllo");
     let last = Arc::clone(script.records.last().unwrap());
-    replica.apply(&script.take()).unwrap();
+    replica.apply(script.take()).unwrap();
     let shard = Shard::Buffer(BufferId::new(7));
     let hash = replica
         .hashes()
@@ -69,18 +75,16 @@ fn a_record_of_another_lineage_is_found_out() {
 #[test]
 fn a_batch_reads_the_state_after_its_last_entry_and_no_later_one() {
     let (mut script, mut replica) = session();
-    let backlog = Backlog::new(&replica);
+    let backlog = begun(&replica);
     for i in 0..limits::BATCH_COUNT_MAX + 10 {
         script.edit(7, Span::at(0), &format!("{}", i % 10));
     }
-    for chunk in replica.apply(&script.take()).unwrap() {
-        backlog.push(&chunk);
-    }
+    backlog.push(&replica.apply(script.take()).unwrap());
     let first = entries(backlog.take());
-    assert_eq!(first.told.len(), limits::BATCH_COUNT_MAX);
+    assert_eq!(first.count(), limits::BATCH_COUNT_MAX);
     assert_eq!(text(&first.state).len(), limits::BATCH_COUNT_MAX);
     let second = entries(backlog.take());
-    assert_eq!(second.told.len(), 10);
+    assert_eq!(second.count(), 10);
     assert_eq!(text(&second.state).len(), limits::BATCH_COUNT_MAX + 10);
     assert_eq!(second.upto, first.upto + 10);
     assert!(backlog.take().is_none());
@@ -89,27 +93,24 @@ fn a_batch_reads_the_state_after_its_last_entry_and_no_later_one() {
 #[test]
 fn small_chunks_become_one_batch() {
     let (mut script, mut replica) = session();
-    let backlog = Backlog::new(&replica);
+    let backlog = begun(&replica);
     for _ in 0..5 {
         script.edit(7, Span::at(0), "x");
-        backlog.push(&replica.apply(&script.take()).unwrap()[0]);
+        backlog.push(&replica.apply(script.take()).unwrap());
     }
     let batch = entries(backlog.take());
-    assert_eq!(
-        (batch.told.len(), text(&batch.state).as_str()),
-        (5, "xxxxx")
-    );
+    assert_eq!((batch.count(), text(&batch.state).as_str()), (5, "xxxxx"));
 }
 
 #[test]
 fn a_backlog_at_its_cap_is_forgotten_for_the_newest_state() {
     let (mut script, mut replica) = session();
-    let backlog = Backlog::new(&replica);
+    let backlog = begun(&replica);
     let long = "x".repeat(1 << 19);
     let count = limits::BACKLOG_LEN_MAX / long.len() + 2;
     for _ in 0..count {
         script.edit(7, Span::at(0), &long);
-        backlog.push(&replica.apply(&script.take()).unwrap()[0]);
+        backlog.push(&replica.apply(script.take()).unwrap());
     }
     let Some(Next::Lost { state, upto }) = backlog.take() else {
         panic!("nothing was lost")
@@ -121,9 +122,9 @@ fn a_backlog_at_its_cap_is_forgotten_for_the_newest_state() {
     );
     assert_eq!(upto, replica.count());
     script.edit(7, Span::at(0), "y");
-    backlog.push(&replica.apply(&script.take()).unwrap()[0]);
+    backlog.push(&replica.apply(script.take()).unwrap());
     assert_eq!(
-        entries(backlog.take()).told.len(),
+        entries(backlog.take()).count(),
         1,
         "it goes on after the loss"
     );
@@ -132,12 +133,41 @@ fn a_backlog_at_its_cap_is_forgotten_for_the_newest_state() {
 #[test]
 fn a_replica_that_begins_again_makes_its_tools_begin_again() {
     let (script, mut replica) = session();
-    let backlog = Backlog::new(&replica);
+    let backlog = begun(&replica);
     let count = replica.count();
-    replica.restart(script.state, &[]);
-    backlog.lose(&replica);
+    let mut fresh = Replica::new(script.state, &[]);
+    fresh.count_from(count);
+    replica = fresh;
+    backlog.begin(&replica);
     let Some(Next::Lost { upto, .. }) = backlog.take() else {
         panic!("nothing was lost")
     };
     assert_eq!(upto, count);
+}
+
+#[test]
+fn a_batch_of_long_entries_is_cut_by_its_length() {
+    let (mut script, mut replica) = session();
+    let backlog = begun(&replica);
+    let long = "x".repeat(limits::BATCH_LEN_MAX / 2);
+    for _ in 0..5 {
+        script.edit(7, Span::at(0), &long);
+    }
+    backlog.push(&replica.apply(script.take()).unwrap());
+    let counts = [(); 3].map(|()| entries(backlog.take()).count());
+    assert_eq!(counts, [2, 2, 1]);
+    assert!(backlog.take().is_none());
+}
+
+#[test]
+fn a_closed_backlog_keeps_nothing() {
+    let (mut script, mut replica) = session();
+    let backlog = begun(&replica);
+    script.edit(7, Span::at(0), "x");
+    let chunks = replica.apply(script.take()).unwrap();
+    backlog.push(&chunks);
+    backlog.close();
+    backlog.push(&chunks);
+    assert!(backlog.is_closed() && backlog.take().is_none());
+    assert_eq!(Arc::strong_count(&chunks[0]), 1);
 }

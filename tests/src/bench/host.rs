@@ -1,0 +1,421 @@
+//! What a tool costs in the tool host: the real one, fed as a session feeds it, without a daemon.
+//!
+//! A session's authority stands behind it and leads: it answers what tools ask, and the records are
+//! its own. In the timed part it does nothing: the records are made before.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use apex_core::edit::Splice;
+use apex_core::entry::{ApplyLimits, BufferKind, BufferOp, Exec, MetaOp};
+use apex_core::ids::{
+    AttachmentId, BufferId, ConnectionId, Incarnation, Millis, ProposalId, Secret, SessionId,
+    Version, ViewId,
+};
+use apex_core::limits;
+use apex_core::log::Record;
+use apex_core::message::{ClientMessage, ServerMessage, ToolOrder};
+use apex_core::node::authority::{Authority, Genesis, Output};
+use apex_core::proposal::{Atomicity, Change, Landed, Proposal};
+use apex_core::text::Span;
+use apex_host::seam::{
+    ConnectionIds, RESTART_WAIT_MS, SessionInput, SessionLink, SessionOpened, SessionRecords,
+    SessionSnapshot, ToolConfig, ToolHandle, ToolHostMessage, Wish,
+};
+use apex_host::tools::ToolHost;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use super::BenchError;
+use super::sink::{BATCH_COUNT, Counts, built};
+
+const NOW: Millis = Millis::new(0);
+/// Nobody meets another session here.
+const NIL: uuid::Uuid = uuid::Uuid::nil();
+const SESSION: SessionId = SessionId(NIL);
+/// Inputs that are taken in one go.
+const INPUT_COUNT_MAX: usize = 256;
+
+/// The tool host with the tool, and the session that it serves.
+#[derive(Debug)]
+pub struct Host {
+    handle: ToolHandle,
+    authority: Authority,
+    buffer: BufferId,
+    inputs: mpsc::Receiver<SessionInput>,
+    wished: watch::Receiver<Wish>,
+    room: Arc<Semaphore>,
+    /// The tool's attachment and the connection to it, once it has joined.
+    tool: Option<(AttachmentId, ConnectionId)>,
+    /// Proposals that came, by their numbers in order.
+    proposed: u64,
+    /// The last line that it reported.
+    report: Option<String>,
+    dir: PathBuf,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let (reply, _ended) = oneshot::channel();
+        self.handle.send(ToolHostMessage::Shutdown { reply });
+        // What is left behind is in a temporary directory.
+        drop(fs::remove_dir_all(&self.dir));
+    }
+}
+
+impl Host {
+    /// Starts the tool host, and returns when the tool has joined.
+    ///
+    /// # Errors
+    /// The tool is not built, or does not start.
+    pub async fn new() -> Result<Self, BenchError> {
+        let dir = std::env::temp_dir().join(format!("apex-bench-host-{}", std::process::id()));
+        let plugins = dir.join("plugins");
+        let read = |path: PathBuf| move |error| BenchError::Read(path, error);
+        fs::create_dir_all(&plugins).map_err(read(plugins.clone()))?;
+        for name in ["sink.toml", "sink.wasm"] {
+            fs::copy(built(name), plugins.join(name)).map_err(read(built(name)))?;
+        }
+        let handle = ToolHost::start(ToolConfig {
+            plugin_dirs: vec![plugins],
+            grants_path: dir.join("grants.toml"),
+            cache_dir: dir.join("cache"),
+            data_dir: dir.join("data/tool"),
+            restart_wait_ms: RESTART_WAIT_MS,
+        });
+        let (sender, inputs) = mpsc::channel(INPUT_COUNT_MAX);
+        let (link, wished) = SessionLink::new(sender, handle.sender(), ConnectionIds::default());
+        let mut authority = Authority::new(Genesis {
+            session: SESSION,
+            incarnation: Incarnation(NIL),
+            label: "main".into(),
+            limits: ApplyLimits {
+                undo_len: limits::UNDO_LEN_DEFAULT,
+                annotation_count: limits::ANNOTATION_COUNT_MAX as u64,
+                scrollback_count: limits::SCROLLBACK_COUNT_DEFAULT,
+            },
+        });
+        let buffer = authority
+            .node_mut()
+            .new_buffer(BufferKind::File, "/bench")?;
+        authority.settle(NOW, &mut Vec::new());
+        handle.send(ToolHostMessage::SessionOpened(SessionOpened {
+            session: SESSION,
+            link,
+        }));
+        let mut host = Self {
+            handle,
+            authority,
+            buffer,
+            inputs,
+            wished,
+            room: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            tool: None,
+            proposed: 0,
+            report: None,
+            dir,
+        };
+        host.grant().await?;
+        while host.tool.is_none() {
+            host.step().await?;
+        }
+        Ok(host)
+    }
+
+    async fn grant(&self) -> Result<(), BenchError> {
+        let (reply, answer) = oneshot::channel();
+        let order = ToolOrder::Grant("sink".into());
+        self.handle.send(ToolHostMessage::Order { order, reply });
+        match answer.await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(BenchError::Wrong(error.message)),
+            Err(_) => Err(BenchError::Wrong("the tool host has ended".into())),
+        }
+    }
+
+    /// Plays the session for what the tool host says next.
+    async fn step(&mut self) -> Result<(), BenchError> {
+        let input = tokio::select! {
+            input = self.inputs.recv() => input,
+            changed = self.wished.changed() => {
+                changed.map_err(|_| BenchError::Wrong("the tool host has ended".into()))?;
+                self.open();
+                return Ok(());
+            }
+        };
+        match input {
+            Some(SessionInput::Messages {
+                connection,
+                messages,
+            }) => messages
+                .into_iter()
+                .for_each(|message| self.hear(connection, message)),
+            Some(_) => {}
+            None => return Err(BenchError::Wrong("the tool host has ended".into())),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) {
+        let Some(wish) = *self.wished.borrow_and_update() else {
+            return;
+        };
+        self.handle.send(ToolHostMessage::Snapshot(SessionSnapshot {
+            session: SESSION,
+            wish,
+            snapshot: self.authority.node().state().clone(),
+            marks: self.authority.node().log().marks(),
+        }));
+    }
+
+    fn hear(&mut self, connection: ConnectionId, message: ClientMessage) {
+        match &message {
+            ClientMessage::Propose(_) => {
+                self.proposed += 1;
+                return;
+            }
+            ClientMessage::MetaRequest {
+                op: MetaOp::Notify { text, .. },
+                ..
+            } => self.report = text.strip_prefix("sink: ").map(str::to_owned),
+            _ => {}
+        }
+        let mut out = Vec::new();
+        let secret = Secret(NIL);
+        self.authority
+            .receive(NOW, (connection, secret), message, &mut out);
+        for output in out {
+            self.deliver(output);
+        }
+    }
+
+    fn deliver(&mut self, output: Output) {
+        match output {
+            Output::Send(connection, message) => self.say(connection, message),
+            Output::Publish { records, .. } => self.publish(&records),
+            Output::Welcome(connection, welcome, _) => {
+                self.tool = Some((welcome.attachment, connection));
+                self.say(connection, ServerMessage::Welcome(welcome));
+            }
+            Output::Host(..) | Output::Decided(..) | Output::Close(_) => {}
+        }
+    }
+
+    fn say(&self, connection: ConnectionId, message: ServerMessage) {
+        self.handle.send(ToolHostMessage::FromDaemon {
+            session: SESSION,
+            connection,
+            message,
+        });
+    }
+
+    fn publish(&self, records: &[Arc<Record>]) {
+        // The room is never used up.
+        let Ok(permit) = self.room.clone().try_acquire_owned() else {
+            return;
+        };
+        self.handle.send(ToolHostMessage::Records(SessionRecords {
+            session: SESSION,
+            records: records.into(),
+            permit,
+        }));
+    }
+
+    /// Returns the records that were appended and not published.
+    fn appended(&mut self) -> Vec<Arc<Record>> {
+        let mut out = Vec::new();
+        self.authority.settle(NOW, &mut out);
+        let records = out.into_iter().filter_map(|output| match output {
+            Output::Publish { records, .. } => Some(records),
+            _ => None,
+        });
+        records.flatten().collect()
+    }
+
+    fn version(&self) -> Version {
+        let buffer = self.authority.node().state().buffer(self.buffer);
+        buffer
+            .map(apex_core::buffer::Buffer::version)
+            .unwrap_or_default()
+    }
+
+    /// Appends one typed letter.
+    fn edit(&mut self) -> Result<(), BenchError> {
+        let at = Span::at(self.version().raw());
+        let node = self.authority.node_mut();
+        let group = Some(node.new_group());
+        let splices = vec![Splice::new(at, "x")];
+        node.append_buffer(
+            self.buffer,
+            BufferOp::Edit {
+                splices,
+                group,
+                dot: None,
+            },
+        )?;
+        Ok(())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
+        self.authority.node_mut().append_meta(MetaOp::Setting {
+            key: key.into(),
+            value: Some(value.into()),
+        })?;
+        let records = self.appended();
+        self.publish(&records);
+        Ok(())
+    }
+
+    /// Appends that the user asks the tool what it has counted.
+    fn ask(&mut self) -> Result<Vec<Arc<Record>>, BenchError> {
+        self.report = None;
+        let version = self.version();
+        let id = self.authority.node_mut().new_exec();
+        self.authority.node_mut().append_meta(MetaOp::Exec(Exec {
+            id,
+            asked_by: AttachmentId::new(0),
+            view: ViewId::Top,
+            buffer: self.buffer,
+            version,
+            at: Span::at(0),
+            text: "SinkReport".into(),
+            argument: String::new(),
+            is_look: false,
+        }))?;
+        Ok(self.appended())
+    }
+
+    async fn answer(&mut self) -> Result<Counts, BenchError> {
+        loop {
+            if let Some(line) = self.report.take() {
+                return Ok(Counts::parse(&line));
+            }
+            self.step().await?;
+        }
+    }
+
+    /// Asks the tool what it has counted, once it was told everything up to now.
+    async fn report(&mut self) -> Result<Counts, BenchError> {
+        let records = self.ask()?;
+        self.publish(&records);
+        self.answer().await
+    }
+
+    /// Hands entries over until the tool has been told all; returns nanoseconds per entry.
+    ///
+    /// # Errors
+    /// It was told another number of entries.
+    pub async fn entries(&mut self, count: u64) -> Result<f64, BenchError> {
+        let before = self.report().await?;
+        for _ in 0..count {
+            self.edit()?;
+        }
+        let records = self.appended();
+        let ask = self.ask()?;
+        let start = super::stats::now();
+        for batch in records.chunks(usize::try_from(BATCH_COUNT).unwrap_or(usize::MAX)) {
+            self.publish(batch);
+        }
+        self.publish(&ask);
+        let after = self.answer().await?;
+        let ns = start.elapsed().as_secs_f64() * 1e9;
+        after.expect(&before, "edited", count)?;
+        after.expect(&before, "reset", 0)?;
+        Ok(ns / count as f64)
+    }
+
+    /// Appends the edits that the next proposals will ask for, as if they had been accepted.
+    fn land(&mut self, count: u64) -> Result<Vec<Arc<Record>>, BenchError> {
+        let Some((author, _)) = self.tool else {
+            return Err(BenchError::Wrong("the tool has not joined".into()));
+        };
+        for number in 1..=count {
+            let change = Change::Edit {
+                buffer: self.buffer,
+                base: self.version(),
+                splices: vec![Splice::new(Span::at(0), ".")],
+            };
+            let proposal = Proposal {
+                author,
+                id: ProposalId::new(self.proposed + number),
+                atomicity: Atomicity::All,
+                changes: vec![change],
+            };
+            let (outcome, _) = self.authority.node_mut().decide(&proposal);
+            outcome.map_err(|refusal| BenchError::Wrong(refusal.to_string()))?;
+        }
+        Ok(self.appended())
+    }
+
+    /// Lets the tool propose, and tells it of the edits and outcomes; returns nanoseconds per
+    /// proposal until the last one is taken.
+    ///
+    /// # Errors
+    /// It made another number of proposals.
+    pub async fn proposals(&mut self, count: u64) -> Result<f64, BenchError> {
+        self.set("tool.sink.buffer", "/bench")?;
+        self.set("tool.sink.propose", &count.to_string())?;
+        let before = self.report().await?;
+        let first = self.proposed;
+        self.edit()?;
+        let edit = self.appended();
+        let version = self.version().raw();
+        let landed = self.land(count)?;
+        let start = super::stats::now();
+        self.publish(&edit);
+        let mut told = 0;
+        while told < count {
+            self.step().await?;
+            while let Ok(input) = self.inputs.try_recv() {
+                if let SessionInput::Messages {
+                    connection,
+                    messages,
+                } = input
+                {
+                    messages
+                        .into_iter()
+                        .for_each(|message| self.hear(connection, message));
+                }
+            }
+            let made = (self.proposed - first).min(count);
+            self.decide(first, &landed, (told, made, version));
+            told = made;
+        }
+        let ns = start.elapsed().as_secs_f64() * 1e9;
+        let mut after = self.report().await?;
+        while after.decided_since(&before) < count {
+            after = self.report().await?;
+        }
+        after.expect(&before, "proposed", count)?;
+        after.expect(&before, "accepted", count)?;
+        self.set("tool.sink.propose", "0")?;
+        Ok(ns / count as f64)
+    }
+
+    /// Publishes the edits of proposals and tells their outcomes.
+    fn decide(&self, first: u64, landed: &[Arc<Record>], (told, made, version): (u64, u64, u64)) {
+        let Some((_, connection)) = self.tool else {
+            return;
+        };
+        let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        if let Some(records) = landed.get(index(told)..index(made))
+            && !records.is_empty()
+        {
+            self.publish(records);
+        }
+        for number in told + 1..=made {
+            let landed = Landed {
+                buffer: Some(self.buffer),
+                version: Version::new(version + number),
+                ..Landed::default()
+            };
+            self.say(
+                connection,
+                ServerMessage::ProposeResult {
+                    id: ProposalId::new(first + number),
+                    outcome: Ok(vec![landed]),
+                },
+            );
+        }
+    }
+}
