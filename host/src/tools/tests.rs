@@ -608,33 +608,3 @@ async fn what_is_no_tool_is_listed_with_the_reason_and_looked_at_once() {
     }
     assert_eq!(bench.attached.len(), 1, "tidy alone runs");
 }
-
-#[tokio::test]
-async fn a_file_that_is_replaced_while_it_compiles_never_runs() {
-    let mut bench = Bench::new().await;
-    let path = bench.plugin("trap.wasm");
-    let good = fs::read(built("trap", "wasm")).unwrap();
-    fs::copy(built("trap", "toml"), bench.plugin("trap.toml")).unwrap();
-    fs::write(&path, b"not yet").unwrap();
-    bench.until("trap", |tool| tool.state == "invalid").await;
-    let order = ToolOrder::GrantDev(path.display().to_string());
-    bench.order(order).await.unwrap();
-    // A custom section that no cache has seen: this compiles for a while.
-    let unique = uuid::Uuid::new_v4().to_string();
-    let section = [&[0, 37, 36], unique.as_bytes()].concat();
-    fs::write(&path, [good.as_slice(), &section].concat()).unwrap();
-    bench.until("trap", |tool| tool.state == "compiling").await;
-    fs::write(&path, &good[..good.len() / 2]).unwrap();
-    let tool = bench.until("trap", |tool| tool.state == "invalid").await;
-    assert!(tool.note.contains("does not compile"), "{}", tool.note);
-    fs::write(&path, &good).unwrap();
-    let tool = bench.until("trap", |tool| tool.state == "running").await;
-    assert!(!tool.sha256.is_empty());
-    while bench.attached.is_empty() {
-        bench.step().await;
-    }
-    let log = bench.log("trap").await;
-    let starts: Vec<&String> = log.iter().filter(|line| line.contains("starts ")).collect();
-    assert_eq!(starts.len(), 1, "only the last one ever ran: {log:?}");
-    assert!(starts[0].contains(&tool.sha256), "{log:?}");
-}

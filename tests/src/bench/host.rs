@@ -271,17 +271,19 @@ impl Host {
         self.report = None;
         let version = self.version();
         let id = self.authority.node_mut().new_exec();
-        self.authority.node_mut().append_meta(MetaOp::Exec(Exec {
-            id,
-            asked_by: AttachmentId::new(0),
-            view: ViewId::Top,
-            buffer: self.buffer,
-            version,
-            at: Span::at(0),
-            text: "SinkReport".into(),
-            argument: String::new(),
-            is_look: false,
-        }))?;
+        self.authority
+            .node_mut()
+            .append_meta(MetaOp::Exec(Box::new(Exec {
+                id,
+                asked_by: AttachmentId::new(0),
+                view: ViewId::Top,
+                buffer: self.buffer,
+                version,
+                at: Span::at(0),
+                text: "SinkReport".into(),
+                argument: String::new(),
+                is_look: false,
+            })))?;
         Ok(self.appended())
     }
 
