@@ -723,3 +723,6 @@ fn offer(contents: &Result<Contents, String>) -> Result<Offer, String> {
 fn refusal(code: apex_core::message::ErrorCode, message: impl Into<String>) -> ErrorMessage {
     ErrorMessage::new(code, message)
 }
+
+#[cfg(test)]
+mod tests;

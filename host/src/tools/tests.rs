@@ -14,7 +14,6 @@ use apex_core::message::{
 };
 use apex_core::proposal::{Change, Landed, Proposal};
 use apex_core::text::Span;
-use sha2::Digest;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::ToolHost;
@@ -608,46 +607,4 @@ async fn what_is_no_tool_is_listed_with_the_reason_and_looked_at_once() {
         assert_eq!(refusals.count(), 1, "{name}: {log:?}");
     }
     assert_eq!(bench.attached.len(), 1, "tidy alone runs");
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    super::manifest::hex(&sha2::Sha256::digest(bytes))
-}
-
-#[tokio::test]
-async fn of_files_that_are_replaced_while_they_compile_only_whole_ones_run() {
-    let mut bench = Bench::new().await;
-    let path = bench.plugin("trap.wasm");
-    let good = fs::read(built("trap", "wasm")).unwrap();
-    fs::copy(built("trap", "toml"), bench.plugin("trap.toml")).unwrap();
-    fs::write(&path, b"not yet").unwrap();
-    bench.until("trap", |tool| tool.state == "invalid").await;
-    let order = ToolOrder::GrantDev(path.display().to_string());
-    bench.order(order).await.unwrap();
-    // A custom section that no cache has seen: this compiles for a while.
-    let unique = uuid::Uuid::new_v4().to_string();
-    let section = [&[0, 37, 36], unique.as_bytes()].concat();
-    fs::write(&path, [good.as_slice(), &section].concat()).unwrap();
-    bench.until("trap", |tool| tool.state == "compiling").await;
-    // The first file is whole: whether it still starts is a matter of who is quicker.
-    fs::write(&path, &good[..good.len() / 2]).unwrap();
-    let is_refused = |tool: &ToolInfo| tool.note.contains("does not compile");
-    bench.until("trap", is_refused).await;
-    fs::write(&path, &good).unwrap();
-    let last = sha256(&good);
-    let is_last = |tool: &ToolInfo| tool.state == "running" && tool.sha256 == last;
-    bench.until("trap", is_last).await;
-    while bench.attached.is_empty() {
-        bench.step().await;
-    }
-    let log = bench.log("trap").await;
-    let first = sha256(&[good.as_slice(), &section].concat());
-    let starts: Vec<&String> = log.iter().filter(|line| line.contains("starts ")).collect();
-    let is_whole = |line: &&String| line.contains(&first) || line.contains(&last);
-    assert!(
-        starts.iter().all(is_whole),
-        "no half file ever ran: {log:?}"
-    );
-    let of_last = starts.iter().filter(|line| line.contains(&last));
-    assert_eq!(of_last.count(), 1, "{log:?}");
 }
