@@ -72,6 +72,10 @@ pub enum Source {
     Missing,
 }
 
+/// Largest file that is read, in bytes: the text, its copies in screens and tools and the entries on
+/// their way must fit the memory of a machine, or the daemon ends with everybody's text.
+pub const FILE_LEN_MAX: u64 = 2 << 30;
+
 /// Why a file could not be read or written. The file is then as it was.
 #[derive(Debug)]
 pub enum DiskError {
@@ -97,6 +101,13 @@ pub enum DiskError {
     ReadOnly(PathBuf),
     /// Its symbolic links go round.
     LinkLoop(PathBuf),
+    /// It is longer than [`FILE_LEN_MAX`], or grows past it while it is read.
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Its length in bytes, as far as it was seen.
+        len: u64,
+    },
 }
 
 impl fmt::Display for DiskError {
@@ -130,6 +141,12 @@ impl fmt::Display for DiskError {
                 path.display()
             ),
             Self::LinkLoop(path) => write!(f, "the links of {} go round", path.display()),
+            Self::TooLarge { path, len } => write!(
+                f,
+                "{} has {len} bytes and is not read: texts have at most {FILE_LEN_MAX}; look at \
+                 parts of it with a command (head, tail, grep)",
+                path.display()
+            ),
         }
     }
 }
@@ -138,9 +155,11 @@ impl std::error::Error for DiskError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::System { source, .. } => Some(source),
-            Self::Special { .. } | Self::Directory(_) | Self::ReadOnly(_) | Self::LinkLoop(_) => {
-                None
-            }
+            Self::Special { .. }
+            | Self::Directory(_)
+            | Self::ReadOnly(_)
+            | Self::LinkLoop(_)
+            | Self::TooLarge { .. } => None,
         }
     }
 }
@@ -188,6 +207,10 @@ pub fn open(path: &Path) -> Result<Source, DiskError> {
         .map_err(system("read", path))?;
     let metadata = file.metadata().map_err(system("read", path))?;
     match kind_of(&metadata) {
+        Kind::File if metadata.len() > FILE_LEN_MAX => Err(DiskError::TooLarge {
+            path: path.to_owned(),
+            len: metadata.len(),
+        }),
         Kind::File => Ok(Source::File {
             file,
             stamp: Stamp::of(&metadata),
@@ -238,6 +261,7 @@ pub fn read_pieces(
 ) -> Result<Option<Digest>, DiskError> {
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; len.max(1)];
+    let mut total = 0;
     loop {
         let mut filled = 0;
         while filled < piece.len() {
@@ -250,6 +274,11 @@ pub fn read_pieces(
         }
         if filled == 0 {
             return Ok(Some(*hasher.finalize().as_bytes()));
+        }
+        total += filled as u64;
+        if total > FILE_LEN_MAX {
+            let path = path.to_owned();
+            return Err(DiskError::TooLarge { path, len: total });
         }
         hasher.update(&piece[..filled]);
         if !take(&piece[..filled]) {
@@ -521,6 +550,19 @@ mod tests {
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o751);
+    }
+
+    #[test]
+    fn a_file_that_no_memory_holds_is_refused_before_it_is_read() {
+        let dir = TempDir::new();
+        let path = dir.path().join("sparse");
+        let file = File::create(&path).unwrap();
+        file.set_len(FILE_LEN_MAX).unwrap();
+        assert!(matches!(open(&path), Ok(Source::File { .. })));
+        file.set_len(FILE_LEN_MAX + 1).unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(matches!(error, DiskError::TooLarge { len, .. } if len == FILE_LEN_MAX + 1));
+        assert!(error.to_string().contains("2147483649 bytes"), "{error}");
     }
 
     #[test]
