@@ -105,7 +105,13 @@ fn a_file_that_cannot_be_read_to_its_end_is_never_overwritten_with_a_part_of_it(
     home.ok(&["new", "main"]);
     // A regular file that the system lets nobody read from its beginning.
     let path = Path::new("/proc/self/mem");
-    home.ok(&["open", text(path)]);
+    let opened = home.run(&["open", text(path)]);
+    assert_eq!(opened.code, Some(4), "{}", opened.stderr);
+    assert!(
+        opened.stderr.contains("holds only its first part"),
+        "{}",
+        opened.stderr
+    );
     let mut peer = Peer::follow(&home);
     let errors = Path::new("/proc/self/+Errors");
     let wait = |peer: &mut Peer, words: &str| {

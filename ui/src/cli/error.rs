@@ -181,10 +181,13 @@ impl fmt::Display for CliError {
                 name,
                 address,
                 line_count,
-            } => write!(
-                f,
-                "{name} has no place {address}: it has {line_count} lines"
-            ),
+            } => {
+                let lines = if *line_count == 1 { "line" } else { "lines" };
+                write!(
+                    f,
+                    "{name} has no place {address}: it has {line_count} {lines}"
+                )
+            }
             Self::Silent { what, seconds } => {
                 write!(f, "the daemon did not answer {what} within {seconds} s")
             }
