@@ -72,8 +72,8 @@ pub enum Source {
     Missing,
 }
 
-/// Largest file that is read, in bytes: the text, its copies in screens and tools and the entries on
-/// their way must fit the memory of a machine, or the daemon ends with everybody's text.
+/// Largest file that is read, in bytes: the text, its copies in screens and tools and the entries
+/// on their way must fit a machine, or the daemon ends with everybody's text.
 pub const FILE_LEN_MAX: u64 = 2 << 30;
 
 /// Why a file could not be read or written. The file is then as it was.
