@@ -344,6 +344,7 @@ impl Client {
         self.welcome = Some(welcome);
         self.is_resyncing = false;
         self.acked.clear();
+        self.add_views();
         events.push(ClientEvent::Welcome);
         self.retry(out);
         self.flush(out);
@@ -426,14 +427,19 @@ impl Client {
             events.push(ClientEvent::Entries(records));
         }
         if is_leadership {
-            if let Some(node) = self.node.as_mut().filter(|_| !self.is_resyncing) {
-                // Only buffers that this node leads get views, so a refusal cannot be.
-                let _ = node.add_missing_views().is_ok();
-            }
+            self.add_views();
             self.flush(out);
             events.push(ClientEvent::LeadershipChanged);
         }
         self.retry(out);
+    }
+
+    /// Adds the views of windows on buffers whose lease has come, in entries or in a snapshot.
+    fn add_views(&mut self) {
+        if let Some(node) = self.node.as_mut().filter(|_| !self.is_resyncing) {
+            // Only buffers that this node leads get views, so a refusal cannot be.
+            let _ = node.add_missing_views().is_ok();
+        }
     }
 
     /// Acts on a metalog entry. Returns whether leases came or went.

@@ -290,8 +290,9 @@ fn a_batch_with_one_bad_entry_is_refused_whole_and_a_retry_is_not_applied_twice(
     world.check();
 }
 
-#[test]
-fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_the_lease() {
+/// Checks a window that is made while its buffer loads; `is_forgotten` is whether the daemon
+/// forgets what it queued, so that the lease comes in a snapshot.
+fn check_window_on_a_loading_buffer(is_forgotten: bool) {
     let mut world = World::new();
     let ui = world.ui();
     let server = world.authority.node_mut();
@@ -310,8 +311,14 @@ fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_the_lease() {
     let window = node.new_window(buffer, Placement::Active).unwrap();
     world.peer(ui).flush();
     world.run();
+    world.peer(ui).is_asleep = is_forgotten;
     world.authority.grant_to_chief(Shard::Buffer(buffer));
     world.pass(1);
+    if is_forgotten {
+        world.peer(ui).to_client.clear();
+        world.peer(ui).is_asleep = false;
+        send_snapshot(&mut world, ui);
+    }
     let view = ViewId::Body(window);
     assert!(
         world
@@ -323,10 +330,20 @@ fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_the_lease() {
             .view(view)
             .is_some()
     );
-    world.type_text(ui, view, "x");
+    world.type_text(ui, view, "xy");
     world.run();
-    assert_eq!(world.text(buffer), "xone\n");
+    assert_eq!(world.text(buffer), "xyone\n");
     world.check();
+}
+
+#[test]
+fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_the_lease() {
+    check_window_on_a_loading_buffer(false);
+}
+
+#[test]
+fn a_window_on_a_buffer_that_still_loads_gets_its_view_with_a_lease_in_a_snapshot() {
+    check_window_on_a_loading_buffer(true);
 }
 
 /// A UI whose queue the daemon forgot: it gets a snapshot that it did not ask for.
