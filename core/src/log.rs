@@ -452,22 +452,14 @@ impl Log {
     }
 
     /// Takes over what another log of the same node made and ended and had not reported yet.
-    pub fn restore_notices(&mut self, unsent: Vec<MirrorNotice>) {
-        self.notices = unsent;
-        let made: Vec<Shard> = self.made_and_ended().collect();
-        let shards = &self.shards;
-        self.notices.retain(|notice| match notice {
-            MirrorNotice::Created(shard) => shards.contains_key(shard),
-            MirrorNotice::Deleted(shard) => !made.contains(shard),
-        });
-    }
-
-    /// Returns the shards of which nobody needs to hear: made and ended since the last report.
-    fn made_and_ended(&self) -> impl Iterator<Item = Shard> + '_ {
-        self.notices.iter().filter_map(|notice| match notice {
-            MirrorNotice::Created(shard) if !self.shards.contains_key(shard) => Some(*shard),
-            MirrorNotice::Created(_) | MirrorNotice::Deleted(_) => None,
-        })
+    pub fn restore_notices(&mut self, unsent: &[MirrorNotice]) {
+        let is_made = |shard| unsent.contains(&MirrorNotice::Created(shard));
+        let is_news = |notice: &MirrorNotice| match *notice {
+            MirrorNotice::Created(shard) => self.shards.contains_key(&shard),
+            // Nobody need hear of a shard that was made and ended since the last report.
+            MirrorNotice::Deleted(shard) => !is_made(shard),
+        };
+        self.notices = unsent.iter().copied().filter(is_news).collect();
     }
 
     /// Drops the entries of a shard up to and including `upto`.

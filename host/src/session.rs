@@ -313,25 +313,20 @@ impl Session {
         };
         let mut count = 0;
         while let Some(input) = next.take() {
-            if let SessionInput::Messages {
-                connection,
-                messages,
-            } = input
-            {
+            let may_go_on = if let SessionInput::Messages { messages, .. } = &input {
                 count += messages.len();
-                for message in messages {
-                    self.take_message(connection, message);
-                }
-                if count < STEP_MESSAGE_COUNT_MAX {
-                    next = inputs.try_recv().ok();
-                }
+                count < STEP_MESSAGE_COUNT_MAX
             } else {
                 // What came before it is carried out before it; what comes behind it is a step of
                 // its own.
                 self.carry_out();
-                if let Some(stop) = self.take(input) {
-                    return Some(stop);
-                }
+                false
+            };
+            if let Some(stop) = self.take(input) {
+                return Some(stop);
+            }
+            if may_go_on {
+                next = inputs.try_recv().ok();
             }
         }
         self.carry_out();

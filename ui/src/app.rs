@@ -47,6 +47,7 @@ mod open;
 
 mod windows;
 
+pub(crate) use files::directory_of;
 pub use open::fresh_window;
 
 use files::Pending;

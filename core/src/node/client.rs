@@ -630,10 +630,7 @@ impl Client {
                 None => {
                     tail.is_conflict = true;
                     let directory = tail.name.rfind('/').map_or("", |at| &tail.name[..=at]);
-                    let name = alloc::format!("{directory}+Recovered");
-                    let text =
-                        alloc::format!("typed in {} and overtaken:\n{}\n", tail.name, tail.text);
-                    Change::Append { name, text }
+                    recovery(directory, &tail.name, &tail.text)
                 }
             };
             if let Some((id, message)) = self.propose(vec![change]) {
@@ -672,19 +669,17 @@ fn make_again(old: &mut Node, fresh: &mut Node) {
         };
         let shards: Vec<Shard> = old.log.shards().filter(is_new).collect();
         for shard in shards {
-            let _ = fresh.log.assume_shard(shard, old.attachment).is_ok();
-            fresh.state.assume_shard(shard);
+            // It is not there, so this does not fail.
+            let _ = fresh.create_shard(shard).is_ok();
         }
     }
     for notice in &unsent {
-        if let MirrorNotice::Deleted(shard) = notice
-            && fresh.leads(*shard)
-        {
-            fresh.log.drop_shard(*shard);
-            fresh.state.drop_shard(*shard);
+        if let MirrorNotice::Deleted(shard) = notice {
+            // What another party leads by now, or nobody knows, stays as it is.
+            let _ = fresh.delete_shard(*shard).is_ok();
         }
     }
-    fresh.log.restore_notices(unsent);
+    fresh.log.restore_notices(&unsent);
 }
 
 /// Appends a record of the old node to the fresh one, byte for byte.
@@ -716,6 +711,16 @@ fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<T
         text,
         is_conflict: false,
     })
+}
+
+/// Returns the change that shows text in `+Recovered` of a directory, which ends in a slash: it was
+/// typed in the buffer `name` and met somebody else's change.
+#[must_use]
+pub fn recovery(directory: &str, name: &str, text: &str) -> Change {
+    Change::Append {
+        name: alloc::format!("{directory}+Recovered"),
+        text: alloc::format!("typed in {name} and overtaken:\n{text}\n"),
+    }
 }
 
 /// Returns a node's own figures, per shard.

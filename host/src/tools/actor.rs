@@ -525,30 +525,23 @@ impl Actor {
 
     async fn take_mail(&mut self, life: &mut Life, mail: Mail) -> Result<(), End> {
         match mail {
-            Mail::Closed(why) => {
-                return Err(End::Failed(format!(
-                    "the session closed its connection: {why}"
-                )));
-            }
             Mail::Message(ServerMessage::ProposeResult { id, outcome }) => {
                 return self.decide(life, id, outcome).await;
             }
-            Mail::Message(ServerMessage::Reply { request, answer }) => {
-                if let Err(error) = &answer {
-                    self.part
-                        .log
-                        .push_host(&format!("a request was refused: {error}"));
-                }
-                self.desk.replied(request, answer.is_ok());
+            Mail::Message(ServerMessage::Reply {
+                answer: Err(ref error),
+                ..
+            }) => {
+                let words = format!("a request was refused: {error}");
+                self.part.log.push_host(&words);
             }
-            Mail::Message(ServerMessage::Error { error, .. }) => {
-                self.part
-                    .log
-                    .push_host(&format!("the session says: {error}"));
+            Mail::Message(ServerMessage::Error { ref error, .. }) => {
+                let words = format!("the session says: {error}");
+                self.part.log.push_host(&words);
             }
-            Mail::Message(_) => {}
+            Mail::Message(_) | Mail::Closed(_) => {}
         }
-        Ok(())
+        self.miss(mail)
     }
 
     /// Tells what became of a proposal.
@@ -672,7 +665,7 @@ impl Actor {
         }
     }
 
-    /// Takes note of mail that came while nothing runs.
+    /// Takes note of mail that needs no call, or that came while nothing runs.
     fn miss(&mut self, mail: Mail) -> Result<(), End> {
         match mail {
             Mail::Closed(why) => {

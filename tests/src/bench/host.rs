@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use apex_core::edit::Splice;
-use apex_core::entry::{ApplyLimits, BufferKind, BufferOp, Exec, MetaOp};
+use apex_core::entry::{ApplyLimits, BufferKind, BufferOp, MetaOp};
 use apex_core::ids::{
     AttachmentId, BufferId, ConnectionId, Incarnation, Millis, ProposalId, Secret, SessionId,
-    Version, ViewId,
+    Version,
 };
 use apex_core::limits;
 use apex_core::log::Record;
@@ -27,7 +27,7 @@ use apex_host::tools::ToolHost;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::BenchError;
-use super::sink::{BATCH_COUNT, Counts, built};
+use super::sink::{self, BATCH_COUNT, Counts, built};
 
 const NOW: Millis = Millis::new(0);
 /// Nobody meets another session here.
@@ -257,10 +257,9 @@ impl Host {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
-        self.authority.node_mut().append_meta(MetaOp::Setting {
-            key: key.into(),
-            value: Some(value.into()),
-        })?;
+        self.authority
+            .node_mut()
+            .append_meta(sink::setting(key, value))?;
         let records = self.appended();
         self.publish(&records);
         Ok(())
@@ -273,17 +272,7 @@ impl Host {
         let id = self.authority.node_mut().new_exec();
         self.authority
             .node_mut()
-            .append_meta(MetaOp::Exec(Box::new(Exec {
-                id,
-                asked_by: AttachmentId::new(0),
-                view: ViewId::Top,
-                buffer: self.buffer,
-                version,
-                at: Span::at(0),
-                text: "SinkReport".into(),
-                argument: String::new(),
-                is_look: false,
-            })))?;
+            .append_meta(sink::question(id, self.buffer, version))?;
         Ok(self.appended())
     }
 

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use apex_core::entry::{Exec, MetaOp};
+use apex_core::ids::{AttachmentId, BufferId, ExecId, Version, ViewId};
+use apex_core::text::Span;
+
 use super::BenchError;
 
 /// Entries of one append, and of one call of the bare component.
@@ -16,6 +20,31 @@ pub fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../target/guests")
         .join(name)
+}
+
+/// Returns the order that makes it report, from a user in a buffer at this version.
+#[must_use]
+pub fn question(id: ExecId, buffer: BufferId, version: Version) -> MetaOp {
+    MetaOp::Exec(Box::new(Exec {
+        id,
+        asked_by: AttachmentId::new(0),
+        view: ViewId::Top,
+        buffer,
+        version,
+        at: Span::at(0),
+        text: "SinkReport".into(),
+        argument: String::new(),
+        is_look: false,
+    }))
+}
+
+/// Returns the order that sets one of its settings.
+#[must_use]
+pub fn setting(key: &str, value: &str) -> MetaOp {
+    MetaOp::Setting {
+        key: key.into(),
+        value: Some(value.into()),
+    }
 }
 
 /// What it has counted.

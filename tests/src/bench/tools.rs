@@ -7,8 +7,8 @@
 use std::fs;
 
 use apex_core::edit::Splice;
-use apex_core::entry::{AttachmentKind, BufferKind, BufferOp, Exec, MetaOp, Op};
-use apex_core::ids::{AttachmentId, BufferId, ExecId, ViewId};
+use apex_core::entry::{AttachmentKind, BufferKind, BufferOp, MetaOp, Op};
+use apex_core::ids::{BufferId, ExecId};
 use apex_core::message::{ClientMessage, Takeover};
 use apex_core::node::Node;
 use apex_core::text::Span;
@@ -16,7 +16,7 @@ use apex_core::text::Span;
 use super::BenchError;
 use super::host::Host;
 use super::lift::Bare;
-use super::sink::{BATCH_COUNT, Counts, WINDOW, built};
+use super::sink::{self, BATCH_COUNT, Counts, WINDOW, built};
 use super::stats::{Samples, now};
 use super::table::{Table, figure, ratio};
 use crate::harness::home::Daemon;
@@ -109,10 +109,7 @@ impl Stage {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
-        let op = MetaOp::Setting {
-            key: key.into(),
-            value: Some(value.into()),
-        };
+        let op = sink::setting(key, value);
         self.request(op)
     }
 
@@ -132,17 +129,7 @@ impl Stage {
         let version = buffer
             .map(apex_core::buffer::Buffer::version)
             .unwrap_or_default();
-        self.request(MetaOp::Exec(Box::new(Exec {
-            id: ExecId::new(0),
-            asked_by: AttachmentId::new(0),
-            view: ViewId::Top,
-            buffer: self.buffer,
-            version,
-            at: Span::at(0),
-            text: "SinkReport".into(),
-            argument: String::new(),
-            is_look: false,
-        })))?;
+        self.request(sink::question(ExecId::new(0), self.buffer, version))?;
         let line = self.peer.wait_far(|peer| {
             peer.records
                 .iter()

@@ -340,7 +340,7 @@ impl Patience {
         Self(Instant::now())
     }
 
-    /// Goes on for now.
+    /// Returns while there is time.
     ///
     /// # Panics
     /// When it has come to its end, with these words.

@@ -8,6 +8,7 @@ use apex_core::entry::{BufferOp, Op};
 use apex_core::ids::{BufferId, ProposalId, Shard, ViewId};
 use apex_core::log::Record;
 use apex_core::message::{ClientMessage, Takeover};
+use apex_core::node::client::recovery;
 use apex_core::proposal::{Change, Outcome, Refusal};
 use apex_core::text::Span;
 
@@ -169,10 +170,7 @@ impl App {
 
     fn recovery(&self, buffer: BufferId, text: &str) -> Change {
         let name = self.node().state().buffer(buffer).map_or("", |b| b.name());
-        Change::Append {
-            name: format!("{}+Recovered", directory_of(name)),
-            text: format!("typed in {name} and overtaken:\n{text}\n"),
-        }
+        recovery(directory_of(name), name, text)
     }
 
     fn splice_of(&self, view: ViewId, act: &Afar) -> Splice {

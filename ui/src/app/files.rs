@@ -372,7 +372,7 @@ impl App {
 }
 
 /// Returns the directory part of a name, ending in a slash.
-pub(super) fn directory_of(name: &str) -> &str {
+pub(crate) fn directory_of(name: &str) -> &str {
     name.rfind('/').map_or("/", |slash| &name[..=slash])
 }
 

@@ -15,8 +15,8 @@ use apex_core::node::Node;
 use apex_core::node::client::{Client, ClientEvent};
 use apex_core::proposal::{Change, Landed, Outcome, Refusal};
 
-use crate::app::fresh_window;
-use crate::cli::ask::{ANSWER_SECONDS, Asker, Context, Missing, within};
+use crate::app::{directory_of, fresh_window};
+use crate::cli::ask::{ANSWER_SECONDS, Asker, Context, within};
 use crate::cli::error::CliError;
 use crate::cli::join::{DECIDE_SECONDS, hello};
 use crate::cli::place::absolute;
@@ -58,28 +58,12 @@ pub enum Reading {
 }
 
 impl Following {
-    /// Joins the context's session under the name `apex COMMAND`. With [`Missing::Start`] a
-    /// session that does not exist is made, else it is an error.
-    ///
-    /// # Errors
-    /// [`CliError::NoSession`], or why the daemon refused.
-    pub async fn join(
-        context: &Context,
-        command: &str,
-        missing: Missing,
-    ) -> Result<Self, CliError> {
-        let mut asker = Asker::connect(context, missing).await?;
-        if missing == Missing::Fail {
-            asker.check_session(context).await?;
-        }
-        Self::join_with(asker, context, command).await
-    }
-
-    /// Joins the context's session on a connection that exists.
+    /// Joins the context's session under the name `apex COMMAND`. A session that does not exist is
+    /// made.
     ///
     /// # Errors
     /// Why the daemon refused.
-    pub async fn join_with(
+    pub async fn join(
         mut asker: Asker,
         context: &Context,
         command: &str,
@@ -337,8 +321,7 @@ impl Following {
 /// Returns the name of the window that messages about a file go to.
 fn errors_name(name: &str) -> String {
     let name = name.strip_suffix('/').unwrap_or(name);
-    let directory = name.rsplit_once('/').map_or("", |(directory, _)| directory);
-    format!("{directory}/+Errors")
+    format!("{}+Errors", directory_of(name))
 }
 
 #[cfg(test)]

@@ -19,32 +19,13 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Joins the context's session under the name `apex COMMAND`. With [`Missing::Start`] a
-    /// session that does not exist is made, else it is an error.
+    /// Joins the context's session, which must exist, under the name `apex COMMAND`.
     ///
     /// # Errors
     /// [`CliError::NoSession`], or why the daemon refused.
-    pub async fn join(
-        context: &Context,
-        command: &str,
-        missing: Missing,
-    ) -> Result<Self, CliError> {
-        let mut asker = Asker::connect(context, missing).await?;
-        if missing == Missing::Fail {
-            asker.check_session(context).await?;
-        }
-        Self::join_with(asker, context, command).await
-    }
-
-    /// Joins the context's session on a connection that exists.
-    ///
-    /// # Errors
-    /// Why the daemon refused.
-    pub async fn join_with(
-        mut asker: Asker,
-        context: &Context,
-        command: &str,
-    ) -> Result<Self, CliError> {
+    pub async fn join(context: &Context, command: &str) -> Result<Self, CliError> {
+        let mut asker = Asker::connect(context, Missing::Fail).await?;
+        asker.check_session(context).await?;
         asker.send(&ClientMessage::Hello(hello(context, command, false)))?;
         let welcome = async {
             loop {

@@ -29,7 +29,7 @@ pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
         session: arguments.name.clone(),
         ..context.clone()
     };
-    let mut following = Following::join_with(asker, &context, "new").await?;
+    let mut following = Following::join(asker, &context, "new").await?;
     following.begin_in(&context).await?;
     following.leave().await
 }

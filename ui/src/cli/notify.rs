@@ -3,7 +3,7 @@
 use apex_core::entry::MetaOp;
 use apex_core::ids::NoticeId;
 
-use crate::cli::ask::{Context, Missing};
+use crate::cli::ask::Context;
 use crate::cli::error::CliError;
 use crate::cli::join::Joined;
 
@@ -35,7 +35,7 @@ enum Level {
 /// # Errors
 /// [`CliError`].
 pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), CliError> {
-    let mut joined = Joined::join(context, "notify", Missing::Fail).await?;
+    let mut joined = Joined::join(context, "notify").await?;
     let op = MetaOp::Notify {
         notice: NoticeId::default(),
         owner: joined.attachment(),

@@ -6,7 +6,7 @@ use apex_core::ids::BufferId;
 use apex_core::proposal::Change;
 use apex_core::text::Text;
 
-use crate::cli::ask::{Context, Missing};
+use crate::cli::ask::{Asker, Context, Missing};
 use crate::cli::error::CliError;
 use crate::cli::follow::{Following, Reading};
 use crate::cli::output::Output;
@@ -34,7 +34,8 @@ pub(super) async fn run(
         .iter()
         .map(|file| Place::parse(file, &context.directory))
         .collect::<Result<_, _>>()?;
-    let mut following = Following::join(context, "open", Missing::Start).await?;
+    let asker = Asker::connect(context, Missing::Start).await?;
+    let mut following = Following::join(asker, context, "open").await?;
     following.begin_in(context).await?;
     for place in &places {
         let buffer = open(&mut following, place).await?;

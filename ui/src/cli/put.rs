@@ -29,7 +29,7 @@ pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
     let mut asker = Asker::connect(context, Missing::Fail).await?;
     let buffers = asker.buffers(context).await?;
     let info = find_buffer(&buffers, &arguments.buffer, context)?;
-    let mut following = Following::join_with(asker, context, "put").await?;
+    let mut following = Following::join(asker, context, "put").await?;
     let written = put(&mut following, info).await;
     let left = following.leave().await;
     written.and(left)

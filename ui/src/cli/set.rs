@@ -2,7 +2,7 @@
 
 use apex_core::entry::MetaOp;
 
-use crate::cli::ask::{Context, Missing};
+use crate::cli::ask::Context;
 use crate::cli::error::CliError;
 use crate::cli::join::Joined;
 
@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
     if arguments.key.is_empty() {
         return Err(CliError::Usage("a setting has a key".into()));
     }
-    let mut joined = Joined::join(context, "set", Missing::Fail).await?;
+    let mut joined = Joined::join(context, "set").await?;
     let op = MetaOp::Setting {
         key: arguments.key.clone(),
         value: arguments.value.clone(),
