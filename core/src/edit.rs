@@ -224,11 +224,10 @@ pub struct Overlap {
 ///
 /// # Errors
 /// The first splice that overlaps.
-pub fn carry(splices: &[Splice], later: &[Splice]) -> Result<Vec<Splice>, Overlap> {
-    let mut carried = Vec::with_capacity(splices.len());
+pub fn carry(mut splices: Vec<Splice>, later: &[Splice]) -> Result<Vec<Splice>, Overlap> {
     let mut moved = Shift::default();
     let mut rest = later.iter().peekable();
-    for splice in splices {
+    for splice in &mut splices {
         let at = splice.at;
         while let Some(other) = rest.next_if(|other| is_before(other.at, at)) {
             moved.pass(other.at.len(), other.count());
@@ -236,13 +235,9 @@ pub fn carry(splices: &[Splice], later: &[Splice]) -> Result<Vec<Splice>, Overla
         if rest.peek().is_some_and(|other| overlaps(other.at, at)) {
             return Err(Overlap { at });
         }
-        let at = Span::new(moved.forward(at.q0), moved.forward(at.q1));
-        carried.push(Splice {
-            at,
-            text: splice.text.clone(),
-        });
+        splice.at = Span::new(moved.forward(at.q0), moved.forward(at.q1));
     }
-    Ok(carried)
+    Ok(splices)
 }
 
 /// Returns whether `other` lies wholly before `at`, so that `at` moves by it.

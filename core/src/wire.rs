@@ -202,6 +202,46 @@ impl PreambleReader {
 
 /// Entries up to this length are encoded without a buffer on the heap: all of typing.
 const SHORT_LEN: usize = 192;
+/// Most bytes of a number of 64 bits, seven bits in each.
+const NUMBER_LEN_MAX: usize = 10;
+
+/// Where postcard puts a short entry.
+///
+/// Postcard hands over each number's one to ten bytes by itself. Its own buffers call `memcpy` for
+/// each, which took a quarter of the encoding.
+struct Short {
+    bytes: [u8; SHORT_LEN],
+    len: usize,
+}
+
+impl postcard::ser_flavors::Flavor for Short {
+    type Output = Self;
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        if data.len() <= NUMBER_LEN_MAX {
+            return data.iter().try_for_each(|byte| self.try_push(*byte));
+        }
+        let end = self.len + data.len();
+        let room = self.bytes.get_mut(self.len..end);
+        let room = room.ok_or(postcard::Error::SerializeBufferFull)?;
+        room.copy_from_slice(data);
+        self.len = end;
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        let room = self.bytes.get_mut(self.len);
+        *room.ok_or(postcard::Error::SerializeBufferFull)? = data;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<Self> {
+        Ok(self)
+    }
+}
 
 /// Returns an entry's bytes: what is hashed, sent and stored.
 ///
@@ -209,9 +249,12 @@ const SHORT_LEN: usize = 192;
 /// Never: an entry always encodes.
 #[must_use]
 pub fn encode_entry(entry: &Entry) -> Arc<[u8]> {
-    let mut short = [0; SHORT_LEN];
-    if let Ok(bytes) = postcard::to_slice(entry, &mut short) {
-        return Arc::from(&*bytes);
+    let short = Short {
+        bytes: [0; SHORT_LEN],
+        len: 0,
+    };
+    if let Ok(short) = postcard::serialize_with_flavor(entry, short) {
+        return Arc::from(&short.bytes[..short.len]);
     }
     let bytes = postcard::to_allocvec(entry).expect("an entry always encodes");
     Arc::from(bytes)

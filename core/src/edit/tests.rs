@@ -112,7 +112,7 @@ fn a_carried_edit_keeps_both_edits_or_is_a_conflict() {
             let is_shared = l.q0.max(e.q0) < l.q1.min(e.q1);
             let is_inside = |a: Span, b: Span| a.is_empty() && b.q0 < a.q0 && a.q0 < b.q1;
             let conflict = is_shared || is_inside(l, e) || is_inside(e, l);
-            let carried = carry(core::slice::from_ref(&edit), core::slice::from_ref(&later));
+            let carried = carry(vec![edit.clone()], core::slice::from_ref(&later));
             assert_eq!(carried.is_err(), conflict, "{edit:?} over {later:?}");
             let Ok(carried) = carried else { continue };
             let after = applied(&applied("abc", core::slice::from_ref(&later)), &carried);
@@ -135,7 +135,7 @@ fn a_carried_edit_keeps_both_edits_or_is_a_conflict() {
 fn two_inserts_at_one_point_keep_log_order() {
     let later = [Splice::new(Span::at(1), "first")];
     let edit = [Splice::new(Span::at(1), "second")];
-    let carried = carry(&edit, &later).unwrap();
+    let carried = carry(edit.to_vec(), &later).unwrap();
     assert_eq!(applied(&applied("ab", &later), &carried), "afirstsecondb");
 }
 

@@ -63,16 +63,25 @@ impl Node {
         if let Some(landed) = self.accepted_before(proposal) {
             return (Ok(landed), Vec::new());
         }
-        let before = self.state.clone();
+        // The way back. A lone edit needs none, as it is checked before it is applied and nothing
+        // comes after it; while a clone of the state lives, an edit copies all that it touches.
+        let is_lone_edit = matches!(proposal.changes.as_slice(), [Change::Edit { .. }]);
+        let before = (!is_lone_edit).then(|| self.state.clone());
         self.origin = Some(proposal.origin());
         self.done = Some(Vec::new());
         let decided = self.carry_out(proposal);
+        if decided.is_ok() {
+            // A tag that stays as it was is no reason to refuse.
+            let _ = self.refresh_tags().is_ok();
+        }
         self.origin = None;
         let done = self.done.take().unwrap_or_default();
         match decided {
             Ok((landed, after)) => (Ok(landed), after),
             Err(refusal) => {
-                self.take_back(before, &done);
+                if let Some(before) = before {
+                    self.take_back(before, &done);
+                }
                 (Err(refusal), Vec::new())
             }
         }
@@ -130,7 +139,6 @@ impl Node {
         for i in staying.into_iter().chain(closing) {
             landed[i] = self.land(proposal.author, &proposal.changes[i], &versions, &mut after)?;
         }
-        self.refresh_tags().map_err(refused)?;
         Ok((landed, after))
     }
 
@@ -171,7 +179,7 @@ impl Node {
         }
         let group = self.new_group();
         for (id, plan) in planned {
-            let splices = self.carried(id, &plan)?;
+            let splices = self.carried(id, plan)?;
             if splices.is_empty() {
                 continue;
             }
@@ -187,9 +195,9 @@ impl Node {
         Ok(())
     }
 
-    fn carried(&self, id: BufferId, plan: &Planned) -> Result<Vec<Splice>, Refusal> {
+    fn carried(&self, id: BufferId, plan: Planned) -> Result<Vec<Splice>, Refusal> {
         let buffer = self.state.buffer(id).ok_or_else(|| missing_buffer(id))?;
-        self.carry(id, plan.base, &plan.splices)
+        self.carry(id, plan.base, plan.splices)
             .map_err(|error| match error {
                 CarryError::Stale => self.stale(id),
                 CarryError::Conflict(overlap) => Refusal::Conflict {

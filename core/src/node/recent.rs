@@ -202,13 +202,12 @@ impl Node {
         &self,
         id: BufferId,
         base: Version,
-        splices: &[Splice],
+        splices: Vec<Splice>,
     ) -> Result<Vec<Splice>, CarryError> {
         let changes = self.changes_since(id, base).ok_or(CarryError::Stale)?;
-        let mut carried = splices.to_vec();
-        for change in changes {
-            carried = edit::carry(&carried, change).map_err(CarryError::Conflict)?;
-        }
-        Ok(carried)
+        let mut changes = changes.into_iter();
+        changes
+            .try_fold(splices, edit::carry)
+            .map_err(CarryError::Conflict)
     }
 }

@@ -135,6 +135,7 @@ fn bad_proposals_are_refused_with_what_is_wrong() {
         let refusal = outcome(&mut world, tool, id).unwrap().unwrap_err();
         assert!(is_right(&refusal), "{changes:?}: {refusal:?}");
         assert_eq!(world.authority.node().state().hash(), before, "{changes:?}");
+        world.check();
     }
 }
 
