@@ -19,6 +19,8 @@ pub mod manifest;
 
 pub mod grants;
 
+pub mod clock;
+
 pub mod engine;
 
 mod bindings;

@@ -1,20 +1,19 @@
-//! The wasmtime engine, its clock of epochs, and what one store may use.
+//! The wasmtime engine, and what one store may use.
 //!
-//! 1. Epochs go on on an OS thread, so that a busy runtime cannot stop the clock of interruptions.
+//! 1. Epochs advance while a call runs, whatever the runtime does: see [`Clock`].
 //! 2. A guest that runs past its slice yields through tokio's queue: wasmtime's own yield wakes
 //!    itself into tokio's last-in slot and starves everybody else (wasmtime issue 10667).
 //! 3. Memory is counted over all memories of a store and refused, not trapped, at the cap.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use wasmtime::{
     Config, Engine, ResourceLimiter, Store, StoreContextMut, UpdateDeadline, WasmBacktraceDetails,
 };
 
+use super::clock::Clock;
 use super::limits;
 use super::log::ToolLog;
 
@@ -22,38 +21,36 @@ use super::log::ToolLog;
 #[derive(Debug)]
 pub struct ToolEngine {
     engine: Engine,
-    /// Dropping it ends the ticker's thread.
-    _ticker: Mutex<Sender<()>>,
+    clock: Clock,
+}
+
+impl Drop for ToolEngine {
+    fn drop(&mut self) {
+        self.clock.end();
+    }
 }
 
 impl ToolEngine {
-    /// Returns an engine whose epochs advance.
+    /// Returns an engine whose epochs advance while calls run.
     ///
     /// # Errors
     /// When this machine cannot run WebAssembly, or has no thread left.
     pub fn new() -> wasmtime::Result<Self> {
         let engine = Engine::new(&config())?;
-        let weak = engine.weak();
-        let (ticker, stopped) = channel();
-        std::thread::Builder::new()
-            .name("apex-epochs".to_owned())
-            .spawn(move || {
-                let tick = Duration::from_millis(limits::TICK_MS);
-                while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
-                    let Some(engine) = weak.upgrade() else { return };
-                    engine.increment_epoch();
-                }
-            })?;
-        Ok(Self {
-            engine,
-            _ticker: Mutex::new(ticker),
-        })
+        let clock = Clock::start(&engine)?;
+        Ok(Self { engine, clock })
     }
 
     /// Returns the engine.
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Returns the clock that must run while a guest does.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
     }
 }
 
@@ -292,8 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_advances_by_itself() {
+    fn the_epoch_advances_while_a_call_runs() {
         let engine = ToolEngine::new().unwrap();
+        let _running = engine.clock().run();
         // A module that loops for ever ends only if the epochs advance.
         let module = wasmtime::Module::new(engine.engine(), LOOP).unwrap();
         let mut store = Store::new(engine.engine(), ());

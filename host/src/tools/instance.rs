@@ -14,6 +14,7 @@ use wasmtime::{Store, WasmBacktrace};
 
 use super::bindings::exports;
 use super::bindings::wit::types::{Entry, Error, Executed};
+use super::clock::Clock;
 use super::engine::{Budget, OverBudget, limit_store};
 use super::guest::{Guest, Wish};
 use super::limits;
@@ -25,6 +26,7 @@ macro_rules! call {
     ($self:ident, $wall_ms:expr, $export:expr, $method:ident($($argument:expr),*)) => {{
         let wall_ms = $wall_ms;
         let call_ms = $self.call_ms;
+        let _running = $self.clock.run();
         begin(&mut $self.store, call_ms);
         let done = $export.$method(&mut $self.store, $($argument),*);
         let done = timeout(Duration::from_millis(wall_ms), done).await;
@@ -40,6 +42,7 @@ pub(super) struct Instance {
     store: Store<Guest>,
     exports: InstanceExports,
     call_ms: u64,
+    clock: Clock,
 }
 
 struct InstanceExports {
@@ -94,6 +97,7 @@ impl Instance {
     /// Returns a new instance of a tool.
     pub(super) async fn new(loaded: &Loaded, guest: Guest) -> Result<Self, Stop> {
         let call_ms = loaded.manifest.call_ms;
+        let _running = loaded.clock.run();
         let mut store = Store::new(loaded.pre.engine(), guest);
         limit_store(&mut store);
         store.data_mut().begin_call(Budget::of_ms(call_ms));
@@ -109,6 +113,7 @@ impl Instance {
             store,
             exports,
             call_ms,
+            clock: loaded.clock.clone(),
         })
     }
 
@@ -204,7 +209,7 @@ impl Instance {
 
 fn begin(store: &mut Store<Guest>, call_ms: u64) {
     store.data_mut().begin_call(Budget::of_ms(call_ms));
-    // Epochs went on while nothing ran.
+    // Epochs may have gone on while it did not run.
     store.set_epoch_deadline(1);
 }
 

@@ -4,6 +4,8 @@
 
 /// How often the epoch advances, in milliseconds: the longest slice of a busy guest.
 pub const TICK_MS: u64 = 5;
+/// Ticks without a call after which the clock of epochs stands still: one second.
+pub const IDLE_TICK_COUNT: u64 = 1_000 / TICK_MS;
 /// Stack of a guest, in bytes. JavaScript engines and parsers need this much.
 pub const WASM_STACK_LEN: usize = 1 << 20;
 /// Stack of a call, in bytes; what is above the guest's own part is for host functions.

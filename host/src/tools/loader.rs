@@ -10,6 +10,7 @@ use wasmtime::component::{Component, ComponentExportIndex, HasSelf, InstancePre,
 
 use super::bindings::{FullTool, exports};
 use super::cache::Cache;
+use super::clock::Clock;
 use super::engine::ToolEngine;
 use super::guest::Guest;
 use super::manifest::Manifest;
@@ -42,6 +43,8 @@ pub struct Loaded {
     pub sha256: String,
     pub(super) pre: InstancePre<Guest>,
     pub(super) exports: Exports,
+    /// Runs while a call of it does.
+    pub(super) clock: Clock,
 }
 
 impl fmt::Debug for Loaded {
@@ -172,6 +175,7 @@ impl Loader {
             sha256: sha256.to_owned(),
             pre,
             exports,
+            clock: self.engine.clock().clone(),
         })
     }
 }
