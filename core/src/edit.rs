@@ -172,6 +172,10 @@ impl Shift {
     const fn forward(self, q: u64) -> u64 {
         q - self.removed + self.added
     }
+
+    const fn back(self, q: u64) -> u64 {
+        q - self.added + self.removed
+    }
 }
 
 /// Returns where a position of the old text stands in the new one.
@@ -208,6 +212,30 @@ pub fn map_span(splices: &[Splice], span: Span) -> Span {
         map(splices, span.q0, Bias::Left),
         map(splices, span.q1, Bias::Left),
     )
+}
+
+/// Returns where a position of the new text stood in the old one. What stands in or behind the text
+/// of a splice stood behind what it replaced, so that [`map`] with [`Bias::Right`] brings it behind
+/// that text again.
+#[must_use]
+pub fn map_back(splices: &[Splice], q: u64) -> u64 {
+    let mut moved = Shift::default();
+    for splice in splices {
+        let start = moved.forward(splice.at.q0);
+        let count = splice.count();
+        if q < start {
+            break;
+        }
+        if q <= start + count {
+            return if q == start {
+                splice.at.q0
+            } else {
+                splice.at.q1
+            };
+        }
+        moved.pass(splice.at.len(), count);
+    }
+    moved.back(q)
 }
 
 /// Two edits of one version touch the same text.

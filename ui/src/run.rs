@@ -181,7 +181,9 @@ impl Running {
             }
             self.tell()?;
             if is_key {
-                // A flood of keys does not keep the daemon waiting.
+                // A flood of keys does not keep the daemon waiting: without the yield the runtime
+                // would not look at the socket, and the loop would not hear of what is there.
+                tokio::task::yield_now().await;
                 self.take_messages(terminal)?;
             }
             if self.app.take_stale() || self.is_changed {

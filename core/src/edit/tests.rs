@@ -178,3 +178,25 @@ fn the_difference_is_small_and_right() {
         assert_eq!(splices.is_empty(), old == new);
     }
 }
+
+#[test]
+fn a_position_goes_back_over_an_edit_and_comes_again_behind_what_it_brought() {
+    for edit in edits(3, &["", "x", "yz"]) {
+        let len = applied("abc", &edit).chars().count() as u64;
+        for q in 0..=len {
+            let old = map_back(&edit, q);
+            assert!(old <= 3, "{edit:?} {q}");
+            let again = map(&edit, old, Bias::Right);
+            let mut shift = 0;
+            let is_brought = |splice: &Splice| {
+                let start = splice.at.q0.wrapping_add(shift);
+                shift = shift
+                    .wrapping_add(splice.count())
+                    .wrapping_sub(splice.at.len());
+                (start..start + splice.count()).contains(&q)
+            };
+            assert!(again >= q, "{edit:?} {q}");
+            assert!(again == q || edit.iter().any(is_brought), "{edit:?} {q}");
+        }
+    }
+}

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::Node;
 use super::decide::FollowUp;
 use crate::edit::Splice;
-use crate::entry::{AttachmentKind, BufferKind, MetaOp, Op};
+use crate::entry::{AttachmentKind, BufferKind, MetaOp, Op, Origin};
 use crate::ids::{AttachmentId, BufferId, ProposalId, RequestId, SERVER, Seq, Shard, Version};
 use crate::limits;
 use crate::log::{MirrorNotice, Record};
@@ -47,6 +47,14 @@ pub enum ClientEvent {
         /// How.
         outcome: Outcome,
     },
+    /// What was typed into a buffer is not in the fresh state, and on its way to the new leader:
+    /// positions of the old text go back over this edit, by [`crate::edit::map_back`].
+    Overtaken {
+        /// Which buffer.
+        buffer: BufferId,
+        /// What was typed, in positions of the text before it.
+        splices: Vec<Splice>,
+    },
     /// Leases came or went.
     LeadershipChanged,
     /// Typed text that was overtaken by another leader was found again: in the buffer or in
@@ -69,6 +77,8 @@ struct Tail {
     text: String,
     /// Whether the text goes to `+Recovered` next.
     is_conflict: bool,
+    /// Whether the owner knows that it is not in the state.
+    is_told: bool,
 }
 
 /// One attachment's side of the protocol.
@@ -346,8 +356,22 @@ impl Client {
         self.acked.clear();
         self.add_views();
         events.push(ClientEvent::Welcome);
+        self.tell_tails(events);
         self.retry(out);
         self.flush(out);
+    }
+
+    /// Says which edits are not in the fresh state.
+    fn tell_tails(&mut self, events: &mut Vec<ClientEvent>) {
+        for tail in self.tails.iter_mut().filter(|tail| !tail.is_told) {
+            tail.is_told = true;
+            if let Some((_, splices)) = &tail.edit {
+                events.push(ClientEvent::Overtaken {
+                    buffer: tail.buffer,
+                    splices: splices.clone(),
+                });
+            }
+        }
     }
 
     /// Forgets what was shipped where it goes again. What a snapshot that nobody asked for does not
@@ -640,10 +664,18 @@ impl Client {
         }
     }
 
-    /// Returns whether typed text is still on its way to a new leader.
+    /// Returns whether typed text is, or may be, still on its way to a new leader. Until then the
+    /// state lacks it, or has what no other party has.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
-        !self.tails.is_empty() || !self.proposed.is_empty()
+        self.is_resyncing || !self.tails.is_empty() || !self.proposed.is_empty()
+    }
+
+    /// Returns whether a proposal brings back what was typed before another UI took over.
+    #[must_use]
+    pub fn is_recovery(&self, origin: Origin) -> bool {
+        let is_mine = |node: &Node| node.attachment() == origin.author;
+        self.node.as_ref().is_some_and(is_mine) && self.proposed.contains_key(&origin.id)
     }
 }
 
@@ -710,6 +742,7 @@ fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<T
         edit,
         text,
         is_conflict: false,
+        is_told: false,
     })
 }
 

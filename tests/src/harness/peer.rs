@@ -213,6 +213,7 @@ impl Peer {
                 ClientEvent::Error(error) => self.errors.push(error),
                 ClientEvent::Welcome
                 | ClientEvent::LeadershipChanged
+                | ClientEvent::Overtaken { .. }
                 | ClientEvent::Recovered(_)
                 | ClientEvent::FollowUp(_) => {}
             }

@@ -206,6 +206,7 @@ impl App {
                         self.complain(&refusal);
                     }
                 }
+                ClientEvent::Overtaken { buffer, splices } => self.overtaken(buffer, &splices),
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
                 ClientEvent::FollowUp(follow_up) => self.follow_up(follow_up),
@@ -329,13 +330,20 @@ impl App {
             match (&record.entry.op, record.shard) {
                 (Op::Buffer(BufferOp::Edit { splices, .. }), Shard::Buffer(buffer)) => {
                     let typed = self.afar_in(record);
+                    let origin = record.entry.origin;
+                    // What comes back was typed by this user: he goes on behind it.
+                    let is_back = origin.is_some_and(|origin| self.client.is_recovery(origin));
+                    let bias = if is_back { Bias::Right } else { Bias::Left };
                     let Some(node) = self.client.node() else {
                         return;
                     };
                     for (view, local) in &mut self.local {
                         if node.state().buffer_of(*view) == Some(buffer) {
                             *local = View {
-                                dot: edit::map_span(splices, local.dot),
+                                dot: Span::new(
+                                    edit::map(splices, local.dot.q0, bias),
+                                    edit::map(splices, local.dot.q1, bias),
+                                ),
                                 origin: edit::map(splices, local.origin, Bias::Left),
                             };
                         }

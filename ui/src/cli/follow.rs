@@ -295,6 +295,7 @@ impl Following {
                 ClientEvent::Welcome
                 | ClientEvent::Reply { .. }
                 | ClientEvent::LeadershipChanged
+                | ClientEvent::Overtaken { .. }
                 | ClientEvent::Recovered(_)
                 | ClientEvent::FollowUp(_) => {}
             }

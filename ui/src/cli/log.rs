@@ -160,6 +160,7 @@ impl Printer<'_> {
                 ClientEvent::Reply { .. }
                 | ClientEvent::Decided { .. }
                 | ClientEvent::LeadershipChanged
+                | ClientEvent::Overtaken { .. }
                 | ClientEvent::Recovered(_)
                 | ClientEvent::FollowUp(_) => {}
             }

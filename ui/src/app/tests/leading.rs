@@ -139,6 +139,27 @@ fn typing_that_meets_a_change_is_in_recovered_before_a_ui_leaves() {
 }
 
 #[test]
+fn typing_stands_behind_what_was_typed_before_another_ui_stole_the_text() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "text|ure");
+    let view = ViewId::Body(window);
+    type_unheard(&mut world, 0, "12");
+    world.enter(80, 24, Takeover::Steal);
+    while let Some(message) = world.uis[0].from_daemon.pop_front() {
+        world.update(0, Event::Message(message));
+    }
+    // It knows that "12" was overtaken, and waits for the state without it.
+    type_unheard(&mut world, 0, "34");
+    world.run();
+    assert_eq!(world.shown(0, view), "text1234|ure");
+    assert_eq!(world.text_of("/t/+Recovered"), None);
+    assert!(!world.uis[0].app.is_owing());
+    world.act(0, "type 5");
+    assert_eq!(world.shown(0, view), "text12345|ure");
+    world.check_hashes();
+}
+
+#[test]
 fn a_ui_that_leaves_waits_until_its_file_is_written() {
     let mut world = World::new(80, 24);
     world.open("/t/f", "x|");
