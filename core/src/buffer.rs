@@ -50,6 +50,13 @@ impl core::fmt::Display for OpError {
 
 impl core::error::Error for OpError {}
 
+/// Returns the name of the window that complaints and output about a directory go to, as in acme;
+/// the directory may end in a slash or not.
+#[must_use]
+pub fn errors_name(directory: &str) -> String {
+    alloc::format!("{}/+Errors", directory.trim_end_matches('/'))
+}
+
 /// One text's selection and the position at which its first visible line begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
@@ -477,4 +484,20 @@ fn new_len(len: u64, splices: &[Splice]) -> u64 {
     splices
         .iter()
         .fold(len, |len, splice| len - splice.at.len() + splice.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::errors_name;
+
+    #[test]
+    fn an_error_window_is_named_after_its_directory() {
+        for (directory, name) in [
+            ("/a/b/", "/a/b/+Errors"),
+            ("/a/b", "/a/b/+Errors"),
+            ("/", "/+Errors"),
+        ] {
+            assert_eq!(errors_name(directory), name);
+        }
+    }
 }

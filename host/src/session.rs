@@ -18,6 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use apex_core::buffer::errors_name;
 use apex_core::entry::{ApplyLimits, MetaOp};
 use apex_core::ids::{
     BufferId, ConnectionId, Incarnation, Millis, ProposalId, RequestId, SERVER, Secret, SessionId,
@@ -614,7 +615,7 @@ impl Session {
     fn tell_error(&mut self, directory: &str, line: &str) {
         let text = format!("{line}\n");
         let change = Change::Append {
-            name: run::errors_name(directory),
+            name: errors_name(directory),
             text,
         };
         self.propose(vec![change], OnDecided::Tell("an error message"));

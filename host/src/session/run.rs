@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apex_core::buffer::errors_name;
 use apex_core::entry::MetaOp;
 use apex_core::ids::ProcessId;
 use apex_core::message::{Answer, ErrorCode, ErrorMessage, Run};
@@ -38,11 +39,6 @@ impl Commands {
             command.group.kill();
         }
     }
-}
-
-/// Returns the name of the error window of a directory.
-pub(super) fn errors_name(directory: &str) -> String {
-    format!("{}/+Errors", directory.trim_end_matches('/'))
 }
 
 impl Session {
@@ -186,11 +182,5 @@ mod tests {
         assert_eq!(status_line("true", 0), None);
         assert_eq!(status_line("a\nb", 3).unwrap(), "a: exit status 3\n");
         assert_eq!(status_line("a", 137).unwrap(), "a: ended by signal 9\n");
-    }
-
-    #[test]
-    fn an_error_window_is_named_after_its_directory() {
-        assert_eq!(errors_name("/a/b/"), "/a/b/+Errors");
-        assert_eq!(errors_name("/"), "/+Errors");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apex_core::buffer::errors_name;
 use apex_core::edit::{self, Splice};
 use apex_core::entry::{Annotation, Body, BufferKind};
 use apex_core::ids::{BufferId, Version, ViewId, WindowId};
@@ -84,8 +85,7 @@ impl Drafter<'_> {
             }),
             Wish::Open(place) => self.open(&place),
             Wish::Errors((directory, text)) => {
-                let directory = directory.trim_end_matches('/');
-                let name = format!("{directory}/+Errors");
+                let name = errors_name(&directory);
                 self.check(Cap::Propose, &format!("buffer:{name}"))?;
                 Ok(Change::Append { name, text })
             }

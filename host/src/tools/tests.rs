@@ -395,7 +395,8 @@ async fn a_trapping_a_looping_and_a_hoarding_tool_leave_their_neighbour_alone() 
     }
     for (name, what) in [
         ("trap", "trapped"),
-        ("loop", "CPU time"),
+        // Of CPU time or, on a busy machine, by the clock.
+        ("loop", " ms"),
         ("alloc", "32 MiB"),
     ] {
         let note = &waiting[name];

@@ -1,7 +1,7 @@
 //! What the daemon does for windows: files put and read again, commands run and killed.
 
 use apex_core::address;
-use apex_core::buffer::Buffer;
+use apex_core::buffer::{Buffer, errors_name};
 use apex_core::entry::{BufferKind, SaveCause};
 use apex_core::ids::{BufferId, RequestId, Shard, Version, ViewId, WindowId};
 use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
@@ -75,7 +75,7 @@ impl App {
         if !self.client.is_leading() {
             return;
         }
-        let name = format!("{directory}+Errors");
+        let name = errors_name(directory);
         let text = if words.ends_with('\n') {
             words.to_owned()
         } else {

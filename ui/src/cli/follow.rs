@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use apex_core::buffer::errors_name;
 use apex_core::entry::{BufferKind, BufferOp, Op};
 use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard};
 use apex_core::log::Record;
@@ -259,7 +260,7 @@ impl Following {
         let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op else {
             return None;
         };
-        if self.node().state().buffer(id)?.name() != errors_name(name) {
+        if self.node().state().buffer(id)?.name() != errors_about(name) {
             return None;
         }
         let words: String = splices.iter().map(|splice| splice.text.as_str()).collect();
@@ -320,9 +321,9 @@ impl Following {
 }
 
 /// Returns the name of the window that messages about a file go to.
-fn errors_name(name: &str) -> String {
+fn errors_about(name: &str) -> String {
     let name = name.strip_suffix('/').unwrap_or(name);
-    format!("{}+Errors", directory_of(name))
+    errors_name(directory_of(name))
 }
 
 #[cfg(test)]
@@ -337,7 +338,7 @@ mod tests {
             ("/a/b/", "/a/+Errors"),
             ("", "/+Errors"),
         ] {
-            assert_eq!(errors_name(name), expect, "{name}");
+            assert_eq!(errors_about(name), expect, "{name}");
         }
     }
 }

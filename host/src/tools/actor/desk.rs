@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use apex_core::buffer::errors_name;
 use apex_core::entry::{Exec, MetaOp};
 use apex_core::ids::{NoticeId, ProposalId, RequestId};
 use apex_core::message::ClientMessage;
@@ -178,7 +179,7 @@ impl Desk {
 
     fn report(&mut self, identity: &Identity, directory: &str, error: &Error) {
         let message = visible(&error.message, apex_core::limits::MESSAGE_LEN_MAX / 2);
-        let name = format!("{}/+Errors", directory.trim_end_matches('/'));
+        let name = errors_name(directory);
         let text = format!("{}: {message}\n", identity.tool);
         // Not the tool's own wish, so that no right of the tool is needed.
         let id = identity.counters.next_proposal();
