@@ -130,7 +130,9 @@ fn a_put_over_a_file_that_changed_is_refused_and_put_with_a_bang_writes_over_it(
     wait_errors(&mut peer, &home, &["a.txt", "changed", "Put!"]);
     assert_eq!(fs::read(&path).unwrap(), b"theirs\n");
     assert!(peer.buffer(&path).unwrap().1.is_modified());
-    // What +Errors says to execute is executed there where it stands: in the window's tag.
+    // What +Errors says to execute is executed there where it stands: in the window's tag, which is
+    // where it stays once the new window has its place.
+    pty.wait_for("+Errors Del");
     let (x, y) = pty.wait_for(&format!("{} Del", text(&path)));
     let end = pty.wait("the tag's end", |screen| {
         u16::try_from(screen.row(y.into()).chars().count()).ok()
