@@ -128,7 +128,8 @@ impl Link {
         }
     }
 
-    /// Returns the next message if it is there already.
+    /// Returns the next message if it is there already, as far as the runtime has looked at the
+    /// socket: a loop that never waits must yield before.
     ///
     /// # Errors
     /// As [`Self::receive`].

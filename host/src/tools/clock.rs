@@ -50,11 +50,9 @@ impl Calls {
     }
 
     const fn tick(&mut self) {
-        self.idle_ticks = if self.running == 0 {
-            self.idle_ticks + 1
-        } else {
-            0
-        };
+        if self.running == 0 {
+            self.idle_ticks += 1;
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use wasmtime::{Store, WasmBacktrace};
 
 use super::bindings::exports;
 use super::bindings::wit::types::{Entry, Error, Executed};
-use super::clock::Clock;
+use super::clock::{Clock, Running};
 use super::engine::{Budget, OverBudget, limit_store};
 use super::guest::{Guest, Wish};
 use super::limits;
@@ -26,8 +26,7 @@ macro_rules! call {
     ($self:ident, $wall_ms:expr, $export:expr, $method:ident($($argument:expr),*)) => {{
         let wall_ms = $wall_ms;
         let call_ms = $self.call_ms;
-        let _running = $self.clock.run();
-        begin(&mut $self.store, call_ms);
+        let _running = begin(&$self.clock, &mut $self.store, call_ms);
         let done = $export.$method(&mut $self.store, $($argument),*);
         let done = timeout(Duration::from_millis(wall_ms), done).await;
         ended(done, wall_ms, call_ms, &$self.store)
@@ -97,10 +96,9 @@ impl Instance {
     /// Returns a new instance of a tool.
     pub(super) async fn new(loaded: &Loaded, guest: Guest) -> Result<Self, Stop> {
         let call_ms = loaded.manifest.call_ms;
-        let _running = loaded.clock.run();
         let mut store = Store::new(loaded.pre.engine(), guest);
         limit_store(&mut store);
-        store.data_mut().begin_call(Budget::of_ms(call_ms));
+        let _running = begin(&loaded.clock, &mut store, call_ms);
         let wall_ms = call_ms * limits::CALL_WALL_FACTOR;
         let made = {
             let call = loaded.pre.instantiate_async(&mut store);
@@ -207,10 +205,12 @@ impl Instance {
     }
 }
 
-fn begin(store: &mut Store<Guest>, call_ms: u64) {
+/// Gives a call its CPU time; it is interrupted as long as what is returned lives.
+fn begin(clock: &Clock, store: &mut Store<Guest>, call_ms: u64) -> Running {
     store.data_mut().begin_call(Budget::of_ms(call_ms));
     // Epochs may have gone on while it did not run.
     store.set_epoch_deadline(1);
+    clock.run()
 }
 
 impl InstanceExports {

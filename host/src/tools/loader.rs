@@ -230,6 +230,7 @@ impl Exports {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::UNKNOWN_IMPORT;
     use super::*;
 
     fn loader() -> Loader {
@@ -263,11 +264,7 @@ mod tests {
 
     #[test]
     fn an_unknown_import_is_named() {
-        // A component that imports a function `launch` of nobody, and exports nothing.
-        let bytes = b"\0asm\x0d\0\x01\0\
-            \x07\x05\x01\x40\x00\x01\x00\
-            \x0a\x0b\x01\x00\x06launch\x01\x00";
-        let why = refusal(bytes);
+        let why = refusal(UNKNOWN_IMPORT);
         for words in ["an import that this apex does not have", "launch"] {
             assert!(why.contains(words), "{why}");
         }

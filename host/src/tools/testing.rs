@@ -13,6 +13,11 @@ use apex_core::message::{Bytes, Mark};
 use apex_core::state::State;
 use apex_core::text::Span;
 
+/// A component that imports a function `launch` of nobody, and exports nothing.
+pub(super) const UNKNOWN_IMPORT: &[u8] = b"\0asm\x0d\0\x01\0\
+    \x07\x05\x01\x40\x00\x01\x00\
+    \x0a\x0b\x01\x00\x06launch\x01\x00";
+
 /// Makes records with right seqs and chains, and keeps the state that they lead to.
 #[derive(Debug)]
 pub(super) struct Script {

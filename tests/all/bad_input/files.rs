@@ -7,7 +7,7 @@ use std::path::Path;
 
 use apex_core::entry::SaveCause;
 use apex_core::ids::{AttachmentId, Shard};
-use apex_tests::harness::home::text;
+use apex_tests::harness::home::{Patience, text};
 use apex_tests::harness::pty::Button;
 use apex_tests::harness::{Home, Peer, Pty};
 
@@ -274,9 +274,6 @@ fn read_only(home: &Home, path: &Path) {
     pty.wait_for("a.txt");
 }
 
-/// How often a screen is asked whether it has all of a large file.
-const TRY_COUNT: u32 = 10_000;
-
 #[test]
 fn a_large_file_opens_is_edited_and_put_whole() {
     let len: usize = if std::env::var_os("APEX_LONG").is_some() {
@@ -299,14 +296,13 @@ fn a_large_file_opens_is_edited_and_put_whole() {
     pty.wait_for("a line of a large file");
     let buffer = peer.wait_buffer(&path, |buffer| buffer.saved().is_some());
     // A screen that cannot follow gets the whole text once more: its end is the file's only then.
-    let is_led = |peer: &Peer| peer.leader(Shard::Buffer(buffer)) == Some(AttachmentId::new(1));
-    peer.wait(|peer| is_led(peer).then_some(()));
+    let (shard, screen) = (Shard::Buffer(buffer), Some(AttachmentId::new(1)));
+    peer.wait(|peer| (peer.leader(shard) == screen).then_some(()));
     let state = |arguments: &[&str]| home.json(arguments)["state"].clone();
-    let is_there =
-        |_: &u32| state(&["hash", "--attachment", "1", "--json"]) == state(&["hash", "--json"]);
-    (0..TRY_COUNT)
-        .find(is_there)
-        .expect("the screen gets there");
+    let patience = Patience::new();
+    while state(&["hash", "--attachment", "1", "--json"]) != state(&["hash", "--json"]) {
+        patience.check(|| "the screen has not all of the file".to_owned());
+    }
     pty.keys(TO_END);
     pty.keys("end");
     peer.wait_buffer(&path, |buffer| {

@@ -2,8 +2,8 @@
 //! just taken the session. Each step is proposed where the one before ended; what the new leader
 //! refuses goes to `+Recovered`, and a UI does not leave before that is known.
 
-use apex_core::buffer::{Buffer, View};
-use apex_core::edit::{self, Splice};
+use apex_core::buffer::Buffer;
+use apex_core::edit::Splice;
 use apex_core::entry::{BufferOp, Op};
 use apex_core::ids::{BufferId, ProposalId, Shard, ViewId};
 use apex_core::log::Record;
@@ -254,22 +254,6 @@ impl App {
             }
         }
         true
-    }
-
-    /// Takes local positions back over an edit that the fresh state does not have.
-    pub(super) fn overtaken(&mut self, buffer: BufferId, splices: &[Splice]) {
-        let Some(node) = self.client.node() else {
-            return;
-        };
-        for (view, local) in &mut self.local {
-            if node.state().buffer_of(*view) == Some(buffer) {
-                let back = |q| edit::map_back(splices, q);
-                *local = View {
-                    dot: Span::new(back(local.dot.q0), back(local.dot.q1)),
-                    origin: back(local.origin),
-                };
-            }
-        }
     }
 
     /// Moves what was typed blindly behind a step, from `index` on, to the end of its text.

@@ -3,7 +3,7 @@
 use apex_core::buffer::View;
 use apex_core::edit::{self, Bias};
 use apex_core::entry::{BufferOp, MetaOp, Op};
-use apex_core::ids::{AttachmentId, ProposalId, SERVER, Shard, ViewId};
+use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard, ViewId};
 use apex_core::log::Record;
 use apex_core::message::{ClientMessage, ErrorCode, ErrorMessage, ServerMessage};
 use apex_core::node::client::{Client, ClientEvent};
@@ -206,7 +206,10 @@ impl App {
                         self.complain(&refusal);
                     }
                 }
-                ClientEvent::Overtaken { buffer, splices } => self.overtaken(buffer, &splices),
+                ClientEvent::Overtaken { buffer, splices } => {
+                    let back = |q| edit::map_back(&splices, q);
+                    self.move_local(buffer, back, back);
+                }
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
                 ClientEvent::FollowUp(follow_up) => self.follow_up(follow_up),
@@ -334,20 +337,11 @@ impl App {
                     // What comes back was typed by this user: he goes on behind it.
                     let is_back = origin.is_some_and(|origin| self.client.is_recovery(origin));
                     let bias = if is_back { Bias::Right } else { Bias::Left };
-                    let Some(node) = self.client.node() else {
-                        return;
-                    };
-                    for (view, local) in &mut self.local {
-                        if node.state().buffer_of(*view) == Some(buffer) {
-                            *local = View {
-                                dot: Span::new(
-                                    edit::map(splices, local.dot.q0, bias),
-                                    edit::map(splices, local.dot.q1, bias),
-                                ),
-                                origin: edit::map(splices, local.origin, Bias::Left),
-                            };
-                        }
-                    }
+                    self.move_local(
+                        buffer,
+                        |q| edit::map(splices, q, bias),
+                        |q| edit::map(splices, q, Bias::Left),
+                    );
                     if let Some((view, end)) = typed {
                         self.set_dot(view, Span::at(end));
                         self.reveal(view, end, Reveal::Near);
@@ -364,6 +358,26 @@ impl App {
                 }
                 (Op::Meta(op), _) => self.take_notice(op),
                 _ => {}
+            }
+        }
+    }
+
+    /// Moves the local selections and origins of a buffer's views.
+    pub(super) fn move_local(
+        &mut self,
+        buffer: BufferId,
+        dot: impl Fn(u64) -> u64,
+        origin: impl Fn(u64) -> u64,
+    ) {
+        let Some(node) = self.client.node() else {
+            return;
+        };
+        for (view, local) in &mut self.local {
+            if node.state().buffer_of(*view) == Some(buffer) {
+                *local = View {
+                    dot: Span::new(dot(local.dot.q0), dot(local.dot.q1)),
+                    origin: origin(local.origin),
+                };
             }
         }
     }
