@@ -11,6 +11,8 @@ pub mod limits;
 
 pub mod ids;
 
+pub mod bytes;
+
 pub mod text;
 
 pub mod edit;

@@ -9,9 +9,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::bytes::Bytes;
 use crate::entry::{ChainHash, Entry, MetaOp, Op, Origin};
 use crate::ids::{AttachmentId, Epoch, SERVER, Seq, Shard};
-use crate::message::{Bytes, Mark};
+use crate::message::Mark;
 use crate::meta::{Lease, Meta};
 
 /// An entry with its bytes and the chain hash after it.
@@ -282,7 +283,7 @@ impl Log {
             origin,
             op,
         };
-        let bytes = Bytes(crate::wire::encode_entry(&entry));
+        let bytes = crate::wire::encode_entry(&entry);
         Ok(push(log, shard, entry, bytes))
     }
 
@@ -482,7 +483,7 @@ fn is_held(lease: Lease, attachment: AttachmentId) -> bool {
 }
 
 fn push(log: &mut ShardLog, shard: Shard, entry: Entry, bytes: Bytes) -> Arc<Record> {
-    let chain = log.chain().extend(&bytes.0);
+    let chain = log.chain().extend(&bytes);
     let record = Arc::new(Record {
         shard,
         entry,

@@ -1,57 +1,18 @@
 //! What the parties of a session say to each other; [`crate::wire`] is its bytes.
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::{Error as _, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+use crate::bytes::Bytes;
 use crate::entry::{AttachmentKind, ChainHash, MetaOp, SaveCause};
 use crate::ids::{
     AttachmentId, BufferId, Epoch, Incarnation, ProcessId, ProposalId, RequestId, Secret, Seq,
     SessionId, Shard, Version,
 };
 use crate::proposal::{Outcome, Proposal};
-
-/// Bytes that are encoded once and shared: an entry, a piece of a snapshot or of a file.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Bytes(pub Arc<[u8]>);
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bytes({})", self.0.len())
-    }
-}
-
-impl Serialize for Bytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BytesVisitor;
-
-        impl Visitor<'_> for BytesVisitor {
-            type Value = Bytes;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes")
-            }
-
-            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Bytes, E> {
-                Ok(Bytes(bytes.into()))
-            }
-        }
-
-        deserializer
-            .deserialize_bytes(BytesVisitor)
-            .map_err(D::Error::custom)
-    }
-}
 
 /// Which session a connection means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

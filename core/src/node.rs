@@ -18,13 +18,14 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use self::recent::Recent;
+use crate::bytes::Bytes;
 use crate::entry::{BufferKind, BufferOp, Entry, LayoutOp, MetaOp, Op, Origin, WindowOp};
 use crate::ids::{
     AttachmentId, BufferId, ColumnId, ExecId, GroupId, NoticeId, ProcessId, ProposalId, Seq, Shard,
     WindowId,
 };
 use crate::log::{Log, LogError, Record, Role};
-use crate::message::{Bytes, Mark};
+use crate::message::Mark;
 use crate::state::{ApplyError, State};
 use crate::wire;
 
@@ -332,7 +333,7 @@ impl Node {
         shard: Shard,
         bytes: &Bytes,
     ) -> Result<Option<Arc<Record>>, NodeError> {
-        let entry = wire::decode_entry(&bytes.0).map_err(|_| NodeError::Bytes)?;
+        let entry = wire::decode_entry(bytes).map_err(|_| NodeError::Bytes)?;
         let Some(applied) = self.state.applied(shard) else {
             return Ok(None);
         };
@@ -372,7 +373,7 @@ impl Node {
         for (shard, entries) in appends {
             let mut ahead = 0;
             for bytes in entries {
-                let entry = wire::decode_entry(&bytes.0).map_err(|_| NodeError::Bytes)?;
+                let entry = wire::decode_entry(bytes).map_err(|_| NodeError::Bytes)?;
                 if shard.is_pinned() || entry.attachment != from {
                     let holder = self.log.lease(*shard).unwrap_or_default().holder;
                     return Err(LogError::NotLeader {

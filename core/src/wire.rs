@@ -5,16 +5,18 @@
 //! skipped. Kinds are never reused; payload enums only grow at the end.
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::entry::{APPLY_VERSION, Entry};
+use crate::bytes::Bytes;
+use crate::entry::{APPLY_VERSION, BufferOp, Entry, Op};
+use crate::ids::ViewId;
 use crate::limits;
 use crate::message::{ClientMessage, ServerMessage};
+use crate::text::Span;
 
 /// What every stream begins with; chosen so that no text or shell noise contains it.
 pub const MAGIC: [u8; 8] = *b"\x00apex\x0e\r\n";
@@ -200,46 +202,101 @@ impl PreambleReader {
     }
 }
 
-/// Entries up to this length are encoded without a buffer on the heap: all of typing.
-const SHORT_LEN: usize = 192;
-/// Most bytes of a number of 64 bits, seven bits in each.
-const NUMBER_LEN_MAX: usize = 10;
+/// Room for an entry of typing; a power of two, so that an index is kept inside by a mask.
+const SHORT_LEN: usize = 128;
+/// Longest text that an entry of typing brings. Nine numbers of at most ten bytes and eight single
+/// bytes stand beside it.
+const SHORT_TEXT_MAX: usize = 24;
 
-/// Where postcard puts a short entry.
+/// What postcard makes of an entry of typing, written in one pass: half of all that is appended.
 ///
-/// Postcard hands over each number's one to ten bytes by itself. Its own buffers call `memcpy` for
-/// each, which took a quarter of the encoding.
+/// Postcard itself hands over each number through a buffer of its own, which took a fifth of an
+/// edit. A test holds the two equal.
 struct Short {
     bytes: [u8; SHORT_LEN],
     len: usize,
 }
 
-impl postcard::ser_flavors::Flavor for Short {
-    type Output = Self;
-
-    #[inline]
-    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        if data.len() <= NUMBER_LEN_MAX {
-            return data.iter().try_for_each(|byte| self.try_push(*byte));
+impl Short {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; SHORT_LEN],
+            len: 0,
         }
-        let end = self.len + data.len();
-        let room = self.bytes.get_mut(self.len..end);
-        let room = room.ok_or(postcard::Error::SerializeBufferFull)?;
-        room.copy_from_slice(data);
-        self.len = end;
-        Ok(())
+    }
+
+    /// Writes an entry of one splice with a short text; nothing of any other, and says so.
+    #[inline]
+    fn entry(&mut self, entry: &Entry) -> bool {
+        let Op::Buffer(BufferOp::Edit {
+            splices,
+            group,
+            dot,
+        }) = &entry.op
+        else {
+            return false;
+        };
+        let [splice] = splices.as_slice() else {
+            return false;
+        };
+        if splice.text.len() > SHORT_TEXT_MAX || entry.origin.is_some() {
+            return false;
+        }
+        self.number(entry.seq.raw());
+        self.number(entry.attachment.raw());
+        self.number(entry.epoch.raw());
+        // No origin; the operation is of a buffer; it is an edit; it has one splice.
+        [0, 2, 2, 1].into_iter().for_each(|byte| self.byte(byte));
+        self.span(splice.at);
+        self.number(splice.text.len() as u64);
+        splice.text.bytes().for_each(|byte| self.byte(byte));
+        self.byte(u8::from(group.is_some()));
+        if let Some(group) = group {
+            self.number(group.raw());
+        }
+        self.byte(u8::from(dot.is_some()));
+        if let Some(dot) = dot {
+            self.view(dot.view);
+            self.span(dot.at);
+        }
+        true
     }
 
     #[inline]
-    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
-        let room = self.bytes.get_mut(self.len);
-        *room.ok_or(postcard::Error::SerializeBufferFull)? = data;
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.len % SHORT_LEN] = byte;
         self.len += 1;
-        Ok(())
     }
 
-    fn finalize(self) -> postcard::Result<Self> {
-        Ok(self)
+    /// Writes seven bits a byte, the lowest first; the highest bit says that more follow.
+    #[inline]
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        self.byte(number.to_le_bytes()[0]);
+    }
+
+    #[inline]
+    fn span(&mut self, span: Span) {
+        self.number(span.q0);
+        self.number(span.q1);
+    }
+
+    fn view(&mut self, view: ViewId) {
+        let (kind, id) = match view {
+            ViewId::Tag(window) => (0, window.raw()),
+            ViewId::Body(window) => (1, window.raw()),
+            ViewId::Column(column) => (2, column.raw()),
+            ViewId::Top => return self.byte(3),
+        };
+        self.byte(kind);
+        self.number(id);
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
@@ -248,16 +305,13 @@ impl postcard::ser_flavors::Flavor for Short {
 /// # Panics
 /// Never: an entry always encodes.
 #[must_use]
-pub fn encode_entry(entry: &Entry) -> Arc<[u8]> {
-    let short = Short {
-        bytes: [0; SHORT_LEN],
-        len: 0,
-    };
-    if let Ok(short) = postcard::serialize_with_flavor(entry, short) {
-        return Arc::from(&short.bytes[..short.len]);
+pub fn encode_entry(entry: &Entry) -> Bytes {
+    let mut short = Short::new();
+    if short.entry(entry) {
+        return Bytes::from(short.as_bytes());
     }
     let bytes = postcard::to_allocvec(entry).expect("an entry always encodes");
-    Arc::from(bytes)
+    Bytes::from(bytes)
 }
 
 /// Returns the entry that such bytes hold.
@@ -367,7 +421,9 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Shard;
+    use crate::edit::Splice;
+    use crate::entry::{Dot, Origin};
+    use crate::ids::{AttachmentId, ColumnId, Epoch, GroupId, ProposalId, Seq, Shard, WindowId};
     use alloc::vec;
 
     #[test]
@@ -468,5 +524,63 @@ mod tests {
         long[0] += 1;
         long.push(0);
         assert_eq!(refused(&long), WireError::Payload);
+    }
+
+    #[test]
+    fn entries_of_typing_are_written_as_postcard_writes_them() {
+        let numbers = [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 1 << 40, u64::MAX];
+        let views = |id| {
+            let window = WindowId::new(id);
+            [
+                ViewId::Tag(window),
+                ViewId::Body(window),
+                ViewId::Column(ColumnId::new(id)),
+                ViewId::Top,
+            ]
+        };
+        let author = AttachmentId::new(3);
+        let proposal = Origin {
+            author,
+            id: ProposalId::new(4),
+        };
+        let mut entries = Vec::new();
+        for number in numbers {
+            for text in ["", "x", "\n", "é漢", &"y".repeat(24), &"z".repeat(25)] {
+                for dot in views(number).map(Some).into_iter().chain([None]) {
+                    let at = Span::new(number, number);
+                    let splice = Splice::new(at, text);
+                    let group = (number != 1).then_some(GroupId::new(number));
+                    let dot = dot.map(|view| Dot { view, at });
+                    for splices in [vec![], vec![splice.clone()], vec![splice.clone(); 2]] {
+                        entries.push((
+                            BufferOp::Edit {
+                                splices,
+                                group,
+                                dot,
+                            },
+                            number,
+                        ));
+                    }
+                }
+            }
+        }
+        entries.push((BufferOp::Load { text: "x".into() }, 7));
+        for (op, number) in entries {
+            for origin in [None, Some(proposal)] {
+                let op = Op::Buffer(op.clone());
+                let entry = Entry {
+                    seq: Seq::new(number),
+                    attachment: AttachmentId::new(number),
+                    epoch: Epoch::new(number),
+                    origin,
+                    op,
+                };
+                assert_eq!(
+                    *encode_entry(&entry),
+                    *postcard::to_allocvec(&entry).unwrap()
+                );
+                assert_eq!(decode_entry(&encode_entry(&entry)), Ok(entry));
+            }
+        }
     }
 }

@@ -19,15 +19,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use apex_core::buffer::errors_name;
+use apex_core::bytes::Bytes;
 use apex_core::entry::{ApplyLimits, MetaOp};
 use apex_core::ids::{
     BufferId, ConnectionId, Incarnation, Millis, ProposalId, RequestId, SERVER, Secret, SessionId,
 };
 use apex_core::limits;
 use apex_core::log::Record;
-use apex_core::message::{
-    Answer, Bytes, ClientMessage, ErrorCode, ErrorMessage, ServerMessage, Welcome,
-};
+use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, ServerMessage, Welcome};
 use apex_core::node::authority::{self, Authority, Genesis, HostRequest, Output};
 use apex_core::proposal::{Change, Outcome};
 use apex_core::wire;
@@ -508,8 +507,7 @@ impl Session {
         }
         peer.asker.send(ServerMessage::Welcome(welcome));
         for piece in snapshot.chunks(limits::PIECE_LEN_MAX) {
-            peer.asker
-                .send(ServerMessage::Snapshot(Bytes(piece.into())));
+            peer.asker.send(ServerMessage::Snapshot(Bytes::from(piece)));
         }
     }
 
@@ -709,11 +707,11 @@ fn batches(records: &[Arc<Record>]) -> Vec<Vec<(apex_core::ids::Shard, Bytes)>> 
     let mut len = 0;
     for record in records {
         let bytes = record.bytes.clone();
-        if len + bytes.0.len() > limits::APPEND_LEN_MAX && !batch.is_empty() {
+        if len + bytes.len() > limits::APPEND_LEN_MAX && !batch.is_empty() {
             batches.push(std::mem::take(&mut batch));
             len = 0;
         }
-        len += bytes.0.len();
+        len += bytes.len();
         batch.push((record.shard, bytes));
     }
     if !batch.is_empty() {

@@ -18,6 +18,7 @@ use self::leases::Transfer;
 use self::proposals::{Routed, Waiting};
 use super::decide::FollowUp;
 use super::{Node, NodeError};
+use crate::bytes::Bytes;
 use crate::entry::{ApplyLimits, AttachmentKind, MetaOp, SaveCause};
 use crate::ids::{
     AttachmentId, BufferId, ConnectionId, Epoch, Incarnation, Millis, ProcessId, ProposalId,
@@ -26,7 +27,7 @@ use crate::ids::{
 use crate::limits;
 use crate::log::{LogError, Record};
 use crate::message::{
-    AckMark, Answer, Bytes, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage,
+    AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage,
     SessionName, ToolOrder, Welcome,
 };
 use crate::proposal::Outcome;

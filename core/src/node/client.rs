@@ -14,14 +14,15 @@ use alloc::vec::Vec;
 
 use super::Node;
 use super::decide::FollowUp;
+use crate::bytes::Bytes;
 use crate::edit::Splice;
 use crate::entry::{AttachmentKind, BufferKind, MetaOp, Op, Origin};
 use crate::ids::{AttachmentId, BufferId, ProposalId, RequestId, SERVER, Seq, Shard, Version};
 use crate::limits;
 use crate::log::{MirrorNotice, Record};
 use crate::message::{
-    Answer, Bytes, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage,
-    SessionName, ShardHash, Welcome,
+    Answer, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage, SessionName,
+    ShardHash, Welcome,
 };
 use crate::proposal::{Atomicity, Change, Outcome, Proposal, Refusal};
 use crate::state::State;
@@ -228,14 +229,14 @@ impl Client {
             let after = shipped.unwrap_or_else(|| first_of(node, shard));
             let mut entries = Vec::new();
             for record in node.log.after(shard, after) {
-                if len + record.bytes.0.len() > limits::APPEND_LEN_MAX && len > 0 {
+                if len + record.bytes.len() > limits::APPEND_LEN_MAX && len > 0 {
                     if !entries.is_empty() {
                         appends.push((shard, core::mem::take(&mut entries)));
                     }
                     out.push(ClientMessage::Append(core::mem::take(&mut appends)));
                     len = 0;
                 }
-                len += record.bytes.0.len();
+                len += record.bytes.len();
                 self.shipped.insert(shard, record.entry.seq);
                 entries.push(record.bytes.clone());
             }
@@ -315,7 +316,7 @@ impl Client {
         let Some((welcome, bytes)) = &mut self.incoming else {
             return;
         };
-        bytes.extend_from_slice(&piece.0);
+        bytes.extend_from_slice(piece);
         if bytes.len() as u64 >= welcome.snapshot_len {
             self.end_snapshot(out, events);
         }

@@ -35,7 +35,7 @@ impl Change {
     fn len(&self) -> usize {
         match self {
             // The record holds the entry twice: decoded, and as bytes.
-            Self::Entry(record) => size_of::<Record>() + 2 * record.bytes.0.len(),
+            Self::Entry(record) => size_of::<Record>() + 2 * record.bytes.len(),
             Self::Splices(splices) => splices.iter().map(|splice| 32 + splice.text.len()).sum(),
         }
     }

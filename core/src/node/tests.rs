@@ -11,11 +11,12 @@ use super::authority::{Authority, Genesis, Output};
 use super::client::{Client, ClientEvent, ui_hello};
 use super::windows::Placement;
 use super::*;
+use crate::bytes::Bytes;
 use crate::entry::{ApplyLimits, AttachmentKind, BufferKind};
 use crate::ids::{ConnectionId, Incarnation, Millis, Secret, SessionId, ViewId};
 use crate::limits;
 use crate::message::{
-    Bytes, ClientMessage, ErrorCode, ErrorMessage, Hello, ServerMessage, SessionName, Takeover,
+    ClientMessage, ErrorCode, ErrorMessage, Hello, ServerMessage, SessionName, Takeover,
 };
 use crate::wire::{Frames, encode_client, encode_server};
 
@@ -131,7 +132,7 @@ impl World {
                 Output::Welcome(connection, welcome, snapshot) => {
                     self.send(connection, &ServerMessage::Welcome(welcome));
                     for piece in snapshot.chunks(100) {
-                        self.send(connection, &ServerMessage::Snapshot(Bytes(piece.into())));
+                        self.send(connection, &ServerMessage::Snapshot(Bytes::from(piece)));
                     }
                 }
                 other => self.host.push(other),

@@ -207,7 +207,7 @@ impl Peer {
             let Answer::Piece { bytes, is_last } = answer else {
                 panic!("no piece")
             };
-            text.extend_from_slice(&bytes.0);
+            text.extend_from_slice(&bytes);
             if is_last {
                 return Ok(String::from_utf8_lossy(&text).into_owned());
             }

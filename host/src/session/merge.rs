@@ -103,10 +103,10 @@ fn join(marks: &mut Vec<AckMark>, mark: AckMark) {
 mod tests {
     use std::sync::Arc;
 
+    use apex_core::bytes::Bytes;
     use apex_core::entry::{ChainHash, Entry, MetaOp, Op};
     use apex_core::ids::{Epoch, ProposalId, SERVER, Seq, Shard};
     use apex_core::log::Record;
-    use apex_core::message::Bytes;
 
     use super::*;
 
@@ -121,7 +121,7 @@ mod tests {
         let record = Record {
             shard: Shard::Meta,
             entry,
-            bytes: Bytes(Arc::from([].as_slice())),
+            bytes: Bytes::from(Vec::new()),
             chain: ChainHash::default(),
         };
         Output::Publish {

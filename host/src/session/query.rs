@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use apex_core::bytes::Bytes;
 use apex_core::ids::{BufferId, ConnectionId, Millis, RequestId};
 use apex_core::limits;
-use apex_core::message::{Answer, Bytes, ErrorCode, ErrorMessage, Query};
+use apex_core::message::{Answer, ErrorCode, ErrorMessage, Query};
 use apex_core::text::Text;
 
 use super::Session;
@@ -99,7 +100,7 @@ async fn send_text(asker: Asker, request: RequestId, text: Text) {
             if asker.is_gone() {
                 return;
             }
-            let bytes = Bytes(std::mem::take(&mut piece).into());
+            let bytes = Bytes::from(std::mem::take(&mut piece));
             asker.reply(
                 request,
                 Ok(Answer::Piece {
@@ -113,7 +114,7 @@ async fn send_text(asker: Asker, request: RequestId, text: Text) {
     asker.reply(
         request,
         Ok(Answer::Piece {
-            bytes: Bytes(piece.into()),
+            bytes: Bytes::from(piece),
             is_last: true,
         }),
     );

@@ -95,7 +95,7 @@ impl Told {
                 _ => None,
             },
             author: context.author(),
-            len: record.bytes.0.len(),
+            len: record.bytes.len(),
         }
     }
 

@@ -157,7 +157,7 @@ impl Replica {
         let effect = effect.map_err(|error| ReplicaError::Apply(shard, seq, error))?;
         let lineage = self.shards.entry(shard);
         let lineage = lineage.or_insert_with(|| Lineage::new(shard, ChainHash::default()));
-        lineage.chain = lineage.chain.extend(&record.bytes.0);
+        lineage.chain = lineage.chain.extend(&record.bytes);
         if lineage.chain != record.chain {
             return Err(ReplicaError::Chain(shard, seq));
         }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apex_core::bytes::Bytes;
 use apex_core::edit::Splice;
 use apex_core::entry::{
     Body, BufferKind, BufferOp, ChainHash, Entry, LayoutOp, MetaOp, Op, Origin, WindowOp,
 };
 use apex_core::ids::{BufferId, Epoch, GroupId, SERVER, Seq, Shard, ViewId, WindowId};
 use apex_core::log::Record;
-use apex_core::message::{Bytes, Mark};
+use apex_core::message::Mark;
 use apex_core::state::State;
 use apex_core::text::Span;
 
@@ -61,13 +62,13 @@ impl Script {
             origin,
             op,
         };
-        let bytes: Arc<[u8]> = postcard::to_allocvec(&entry).unwrap().into();
+        let bytes = Bytes::from(postcard::to_allocvec(&entry).unwrap());
         let chain = self.chains.entry(shard).or_default();
         *chain = chain.extend(&bytes);
         let record = Record {
             shard,
             entry,
-            bytes: Bytes(bytes),
+            bytes,
             chain: *chain,
         };
         self.state.apply(shard, &record.entry).unwrap();

@@ -3,7 +3,7 @@
 use apex_core::entry::{AttachmentKind, BufferOp, Entry, LayoutOp, Op};
 use apex_core::ids::{Epoch, Seq, Shard};
 use apex_core::limits::FRAME_LEN_MAX;
-use apex_core::message::{Bytes, ClientMessage, ErrorCode, ErrorMessage, ServerMessage, Takeover};
+use apex_core::message::{ClientMessage, ErrorCode, ErrorMessage, ServerMessage, Takeover};
 use apex_core::text::Span;
 use apex_core::wire::{Preamble, encode_client, encode_entry};
 use apex_tests::harness::{Home, Peer, Raw};
@@ -88,7 +88,7 @@ fn append(leader: &mut Peer, shard: Shard, change: impl FnOnce(&mut Entry)) -> E
         }),
     };
     change(&mut entry);
-    let bytes = Bytes(encode_entry(&entry));
+    let bytes = encode_entry(&entry);
     let message = ClientMessage::Append(vec![(shard, vec![bytes])]);
     leader.raw().say(&message);
     loop {

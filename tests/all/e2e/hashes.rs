@@ -112,7 +112,7 @@ impl Replica {
                     snapshot_len = usize::try_from(welcome.snapshot_len).unwrap();
                     marks = welcome.marks;
                 }
-                ServerMessage::Snapshot(piece) => snapshot.extend_from_slice(&piece.0),
+                ServerMessage::Snapshot(piece) => snapshot.extend_from_slice(&piece),
                 _ => {}
             }
         }
@@ -126,7 +126,7 @@ impl Replica {
                 continue;
             };
             for (shard, bytes) in entries {
-                let entry = decode_entry(&bytes.0).unwrap();
+                let entry = decode_entry(&bytes).unwrap();
                 let is_last = inserts(&entry, last);
                 replica.take(shard, entry, loss, lost);
                 if is_last {

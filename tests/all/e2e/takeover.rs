@@ -182,7 +182,7 @@ fn stop_with_unacknowledged(before: &str, to: &str, typed: &str) -> Stopped {
         for message in &passed.up {
             if let ClientMessage::Append(shards) = message {
                 all.extend(shards.iter().flat_map(|(_, entries)| entries).map(|bytes| {
-                    match decode_entry(&bytes.0).unwrap().op {
+                    match decode_entry(bytes).unwrap().op {
                         Op::Buffer(BufferOp::Edit { splices, .. }) => {
                             splices.into_iter().map(|splice| splice.text).collect()
                         }

@@ -12,10 +12,10 @@ use std::hint::black_box;
 use std::process::Command;
 
 use apex_core::buffer::Buffer;
+use apex_core::bytes::Bytes;
 use apex_core::edit::Splice;
 use apex_core::entry::{ApplyLimits, AttachmentKind, BufferKind, BufferOp, ChainHash, Dot, MetaOp};
 use apex_core::ids::{AttachmentId, BufferId, Epoch, GroupId, Seq, Shard, ViewId, WindowId};
-use apex_core::message::Bytes;
 use apex_core::node::Node;
 use apex_core::text::Span;
 use ropey::Rope;

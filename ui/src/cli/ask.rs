@@ -232,7 +232,7 @@ impl Asker {
             let Answer::Piece { bytes, is_last } = self.answer(what, request).await? else {
                 return Err(CliError::Unexpected(what));
             };
-            take(&bytes.0)?;
+            take(&bytes)?;
             if is_last {
                 return Ok(());
             }

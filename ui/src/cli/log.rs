@@ -1,8 +1,9 @@
 //! `apex log`: the entries of a shard, as lines; with `--follow` also those to come.
 
+use apex_core::bytes::Bytes;
 use apex_core::entry::{Entry, MetaOp, Op};
 use apex_core::ids::{Seq, Shard};
-use apex_core::message::{Answer, Bytes, ClientMessage, Query};
+use apex_core::message::{Answer, ClientMessage, Query};
 use apex_core::node::client::{Client, ClientEvent};
 use apex_core::wire::decode_entry;
 use serde::Serialize;
@@ -185,7 +186,7 @@ impl Printer<'_> {
 }
 
 fn decode(bytes: &Bytes) -> Result<Entry, CliError> {
-    decode_entry(&bytes.0).map_err(|error| CliError::Link(LinkError::Wire(error)))
+    decode_entry(bytes).map_err(|error| CliError::Link(LinkError::Wire(error)))
 }
 
 #[derive(Serialize)]

@@ -4,12 +4,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Asker, Authority, HostRequest, Output};
+use crate::bytes::Bytes;
 use crate::entry::{AttachmentKind, BufferKind};
 use crate::ids::{AttachmentId, BufferId, ConnectionId, RequestId, SERVER, Seq, Shard};
 use crate::limits;
 use crate::message::{
-    Answer, BufferInfo, Bytes, ErrorCode, ErrorMessage, Query, ServerMessage, SessionInfo,
-    ShardHash,
+    Answer, BufferInfo, ErrorCode, ErrorMessage, Query, ServerMessage, SessionInfo, ShardHash,
 };
 use crate::node::client::hashes_of;
 use crate::state::combine;
@@ -149,7 +149,7 @@ impl Authority {
         let mut piece = Vec::new();
         for bytes in text.unwrap_or_default().byte_pieces() {
             if piece.len() + bytes.len() > limits::PIECE_LEN_MAX {
-                let bytes = Bytes(core::mem::take(&mut piece).into());
+                let bytes = Bytes::from(core::mem::take(&mut piece));
                 self.reply(
                     connection,
                     request,
@@ -162,7 +162,7 @@ impl Authority {
             }
             piece.extend(bytes);
         }
-        let bytes = Bytes(piece.into());
+        let bytes = Bytes::from(piece);
         self.reply(
             connection,
             request,
@@ -190,7 +190,7 @@ impl Authority {
             .map(|record| record.bytes.clone())
             .take_while(|bytes| {
                 let is_first = len == 0;
-                len += bytes.0.len() + 8;
+                len += bytes.len() + 8;
                 is_first || len <= limits::APPEND_LEN_MAX
             })
             .collect();

@@ -219,7 +219,7 @@ fn bad_appends_are_refused_by_kind_and_leave_the_log_alone() {
     ];
     let before = world.authority.node().state().hash();
     for (entry, code) in cases {
-        let bytes = Bytes(wire::encode_entry(&entry));
+        let bytes = wire::encode_entry(&entry);
         let append = ClientMessage::Append(vec![(shard, vec![bytes])]);
         let from = (world.peer(ui).connection, Secret(uuid::Uuid::from_u128(9)));
         let mut out = Vec::new();
@@ -242,7 +242,7 @@ fn an_append_of_garbage_is_a_protocol_error() {
     let ui = world.ui();
     let (buffer, _) = world.open(ui, "/tmp/x");
     let shard = Shard::Buffer(buffer);
-    let garbage = ClientMessage::Append(vec![(shard, vec![Bytes([0xFF; 9].as_slice().into())])]);
+    let garbage = ClientMessage::Append(vec![(shard, vec![Bytes::from([0xFF; 9].as_slice())])]);
     let from = (world.peer(ui).connection, Secret(uuid::Uuid::from_u128(9)));
     let mut out = Vec::new();
     world.authority.receive(world.now, from, garbage, &mut out);
@@ -268,9 +268,9 @@ fn a_batch_with_one_bad_entry_is_refused_whole_and_a_retry_is_not_applied_twice(
     let from = (world.peer(ui).connection, Secret(uuid::Uuid::from_u128(9)));
     let mut broken = appends.clone();
     let last = broken.last_mut().unwrap().1.last_mut().unwrap();
-    let mut entry = wire::decode_entry(&last.0).unwrap();
+    let mut entry = wire::decode_entry(last).unwrap();
     entry.op = Op::Buffer(BufferOp::ViewDel(ViewId::Top));
-    *last = Bytes(wire::encode_entry(&entry));
+    *last = wire::encode_entry(&entry);
     let before = world.authority.node().state().hash();
     world.authority.receive(
         world.now,

@@ -1,10 +1,11 @@
 //! What peers send wrong.
 
+use apex_core::bytes::Bytes;
 use apex_core::edit::Splice;
 use apex_core::entry::{AttachmentKind, BufferOp, Entry, LayoutOp, Op};
 use apex_core::ids::{Epoch, RequestId, Seq, Shard};
 use apex_core::limits;
-use apex_core::message::{Bytes, ClientMessage, ErrorCode, Query, ServerMessage};
+use apex_core::message::{ClientMessage, ErrorCode, Query, ServerMessage};
 use apex_core::text::Span;
 use apex_core::wire::{self, Preamble};
 
@@ -132,7 +133,7 @@ fn bad_appends_are_refused_by_kind_and_the_leader_goes_on() {
                 ErrorCode::BadOp,
             ),
         ] {
-            let bytes = Bytes(wire::encode_entry(&entry));
+            let bytes = wire::encode_entry(&entry);
             ui.peer
                 .send(&ClientMessage::Append(vec![(shard, vec![bytes])]))
                 .await;
@@ -141,7 +142,7 @@ fn bad_appends_are_refused_by_kind_and_the_leader_goes_on() {
             };
             assert_eq!((error.code, shards), (code, vec![shard]), "{error}");
         }
-        let garbage = Bytes(vec![0xFF; 9].into());
+        let garbage = Bytes::from(vec![0xFF; 9]);
         ui.peer
             .send(&ClientMessage::Append(vec![(shard, vec![garbage])]))
             .await;
@@ -149,7 +150,7 @@ fn bad_appends_are_refused_by_kind_and_the_leader_goes_on() {
             panic!("no error for garbage");
         };
         assert_eq!(error.code, ErrorCode::Protocol);
-        let bytes = Bytes(wire::encode_entry(&entry(epoch, seq, good())));
+        let bytes = wire::encode_entry(&entry(epoch, seq, good()));
         ui.peer
             .send(&ClientMessage::Append(vec![(shard, vec![bytes])]))
             .await;
