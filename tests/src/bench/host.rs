@@ -24,6 +24,7 @@ use apex_host::seam::{
     SessionSnapshot, ToolConfig, ToolHandle, ToolHostMessage, Wish,
 };
 use apex_host::tools::ToolHost;
+use apex_host::tools::replica::Replica;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::BenchError;
@@ -312,6 +313,28 @@ impl Host {
         let ns = start.elapsed().as_secs_f64() * 1e9;
         after.expect(&before, "edited", count)?;
         after.expect(&before, "reset", 0)?;
+        Ok(ns / count as f64)
+    }
+
+    /// Replays entries as the tool host does, with no tool to tell; returns nanoseconds per entry.
+    ///
+    /// # Errors
+    /// An entry did not apply.
+    pub fn replay(&mut self, count: u64) -> Result<f64, BenchError> {
+        let node = self.authority.node();
+        let mut replica = Replica::new(node.state().clone(), &node.log().marks());
+        for _ in 0..count {
+            self.edit()?;
+        }
+        let records = self.appended();
+        let start = super::stats::now();
+        for batch in records.chunks(usize::try_from(BATCH_COUNT).unwrap_or(usize::MAX)) {
+            let chunks = replica.apply(batch);
+            drop(chunks.map_err(|error| BenchError::Wrong(error.to_string()))?);
+        }
+        let ns = start.elapsed().as_secs_f64() * 1e9;
+        // The tool follows the same log.
+        self.publish(&records);
         Ok(ns / count as f64)
     }
 
