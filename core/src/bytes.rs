@@ -88,9 +88,7 @@ impl<'de> Deserialize<'de> for Bytes {
             }
         }
 
-        deserializer
-            .deserialize_bytes(BytesVisitor)
-            .map_err(D::Error::custom)
+        deserializer.deserialize_bytes(BytesVisitor)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apex_core::bytes::Bytes;
 use apex_core::edit::Splice;
 use apex_core::entry::{
     Body, BufferKind, BufferOp, ChainHash, Entry, LayoutOp, MetaOp, Op, Origin, WindowOp,
@@ -13,6 +12,7 @@ use apex_core::log::Record;
 use apex_core::message::Mark;
 use apex_core::state::State;
 use apex_core::text::Span;
+use apex_core::wire;
 
 /// A component that imports a function `launch` of nobody, and exports nothing.
 pub(super) const UNKNOWN_IMPORT: &[u8] = b"\0asm\x0d\0\x01\0\
@@ -62,7 +62,7 @@ impl Script {
             origin,
             op,
         };
-        let bytes = Bytes::from(postcard::to_allocvec(&entry).unwrap());
+        let bytes = wire::encode_entry(&entry);
         let chain = self.chains.entry(shard).or_default();
         *chain = chain.extend(&bytes);
         let record = Record {

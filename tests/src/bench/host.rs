@@ -257,6 +257,14 @@ impl Host {
         Ok(())
     }
 
+    /// Appends typed letters; returns their records, not published.
+    fn edits(&mut self, count: u64) -> Result<Vec<Arc<Record>>, BenchError> {
+        for _ in 0..count {
+            self.edit()?;
+        }
+        Ok(self.appended())
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), BenchError> {
         self.authority
             .node_mut()
@@ -299,13 +307,10 @@ impl Host {
     /// It was told another number of entries.
     pub async fn entries(&mut self, count: u64) -> Result<f64, BenchError> {
         let before = self.report().await?;
-        for _ in 0..count {
-            self.edit()?;
-        }
-        let records = self.appended();
+        let records = self.edits(count)?;
         let ask = self.ask()?;
         let start = super::stats::now();
-        for batch in records.chunks(usize::try_from(BATCH_COUNT).unwrap_or(usize::MAX)) {
+        for batch in batches(&records) {
             self.publish(batch);
         }
         self.publish(&ask);
@@ -323,12 +328,9 @@ impl Host {
     pub fn replay(&mut self, count: u64) -> Result<f64, BenchError> {
         let node = self.authority.node();
         let mut replica = Replica::new(node.state().clone(), &node.log().marks());
-        for _ in 0..count {
-            self.edit()?;
-        }
-        let records = self.appended();
+        let records = self.edits(count)?;
         let start = super::stats::now();
-        for batch in records.chunks(usize::try_from(BATCH_COUNT).unwrap_or(usize::MAX)) {
+        for batch in batches(&records) {
             let chunks = replica.apply(batch);
             drop(chunks.map_err(|error| BenchError::Wrong(error.to_string()))?);
         }
@@ -432,4 +434,8 @@ impl Host {
             );
         }
     }
+}
+
+fn batches(records: &[Arc<Record>]) -> impl Iterator<Item = &[Arc<Record>]> {
+    records.chunks(usize::try_from(BATCH_COUNT).unwrap_or(usize::MAX))
 }
