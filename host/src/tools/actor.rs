@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::desk::Desk;
-use super::bindings::wit::types::{Entry, Error};
+use super::bindings::{Entry, wit::types::Error};
 use super::changes;
 use super::engine::Meter;
 use super::events;
@@ -68,22 +68,22 @@ pub(super) struct Part {
 /// Which mailbox the answers for a connection go to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registry(
-    Arc<std::sync::Mutex<BTreeMap<ConnectionId, mpsc::UnboundedSender<Mail>>>>,
+    Arc<std::sync::Mutex<BTreeMap<ConnectionId, mpsc::UnboundedSender<Vec<Mail>>>>>,
 );
 
 impl Registry {
     /// Passes mail on, in order; mail for nobody is dropped.
-    pub(super) fn post(&self, mails: Vec<(ConnectionId, Mail)>) {
+    pub(super) fn post(&self, mails: Vec<(ConnectionId, Vec<Mail>)>) {
         let mailboxes = super::lock::lock(&self.0);
-        for (connection, mail) in mails {
+        for (connection, mails) in mails {
             if let Some(mailbox) = mailboxes.get(&connection) {
                 // An actor that has ended reads nothing any more.
-                drop(mailbox.send(mail));
+                drop(mailbox.send(mails));
             }
         }
     }
 
-    fn add(&self, connection: ConnectionId, mailbox: mpsc::UnboundedSender<Mail>) {
+    fn add(&self, connection: ConnectionId, mailbox: mpsc::UnboundedSender<Vec<Mail>>) {
         super::lock::lock(&self.0).insert(connection, mailbox);
     }
 
@@ -135,7 +135,7 @@ struct Suspect {
 /// What an actor waited for.
 enum Wake {
     Leave,
-    Mail(Option<Mail>),
+    Mail(Option<Vec<Mail>>),
     Entries,
     Timer(u64),
 }
@@ -143,7 +143,7 @@ enum Wake {
 struct Actor {
     part: Part,
     connection: ConnectionId,
-    mailbox: mpsc::UnboundedReceiver<Mail>,
+    mailbox: mpsc::UnboundedReceiver<Vec<Mail>>,
     identity: Identity,
     desk: Desk,
     /// Mail that was taken from the mailbox and not looked at.
@@ -210,8 +210,9 @@ impl Actor {
         part.link
             .send(connection, vec![ClientMessage::Hello(hello)])
             .await?;
+        let mut mails = VecDeque::new();
         let me = loop {
-            match mailbox.recv().await {
+            match mails.pop_front() {
                 Some(Mail::Message(ServerMessage::Welcome(welcome))) => break welcome.attachment,
                 Some(Mail::Message(ServerMessage::Error { error, .. })) => {
                     return Err(End::Failed(format!("the session refused it: {error}")));
@@ -220,7 +221,7 @@ impl Actor {
                 Some(Mail::Closed(why)) => {
                     return Err(End::Failed(format!("the session refused it: {why}")));
                 }
-                None => return Err(End::Gone),
+                None => mails.extend(mailbox.recv().await.ok_or(End::Gone)?),
             }
         };
         part.status.attach(me);
@@ -240,7 +241,7 @@ impl Actor {
             mailbox,
             identity,
             desk: Desk::default(),
-            mails: VecDeque::new(),
+            mails,
             seen,
             suspect: None,
             restarts,
@@ -297,7 +298,7 @@ impl Actor {
                     drop(life.instance.stop().await);
                     return Ok(());
                 }
-                Wake::Mail(mail) => self.take_mails(&mut life, mail).await?,
+                Wake::Mail(mails) => self.take_mails(&mut life, mails).await?,
                 Wake::Entries => {}
                 Wake::Timer(tag) => {
                     life.timers.remove(&tag);
@@ -324,7 +325,7 @@ impl Actor {
         tokio::select! {
             biased;
             _ = self.part.leave.wait_for(|leave| *leave) => Wake::Leave,
-            mail = self.mailbox.recv() => Wake::Mail(mail),
+            mails = self.mailbox.recv() => Wake::Mail(mails),
             () = self.part.backlog.wait() => Wake::Entries,
             tag = fires => Wake::Timer(tag),
         }
@@ -434,7 +435,7 @@ impl Actor {
         let mut entries = Vec::with_capacity(batch.count());
         for told in batch.told() {
             life.membership.tell(told, &mut entries);
-            life.execs.extend(told.exec.as_deref().cloned());
+            life.execs.extend(told.exec().cloned());
         }
         // The state moves with the call, and back if the instance ends in it.
         self.seen = Arc::clone(&batch.state);
@@ -503,12 +504,12 @@ impl Actor {
     }
 
     /// Takes the mail that woke the actor and what came with it.
-    async fn take_mails(&mut self, life: &mut Life, mail: Option<Mail>) -> Result<(), End> {
-        self.mails.push_back(mail.ok_or(End::Gone)?);
+    async fn take_mails(&mut self, life: &mut Life, mails: Option<Vec<Mail>>) -> Result<(), End> {
+        self.mails.extend(mails.ok_or(End::Gone)?);
         while self.mails.len() < limits::MAIL_COUNT_MAX
-            && let Ok(mail) = self.mailbox.try_recv()
+            && let Ok(mails) = self.mailbox.try_recv()
         {
-            self.mails.push_back(mail);
+            self.mails.extend(mails);
         }
         // Entries that came before an outcome are told before it.
         self.tell(life).await?;
@@ -655,13 +656,15 @@ impl Actor {
             self.miss(mail)?;
         }
         loop {
-            let mail = tokio::select! {
+            let mails = tokio::select! {
                 biased;
                 _ = self.part.leave.wait_for(|leave| *leave) => return Err(End::Left),
-                mail = self.mailbox.recv() => mail.ok_or(End::Gone)?,
+                mails = self.mailbox.recv() => mails.ok_or(End::Gone)?,
                 () = sleep_until(until) => return Ok(()),
             };
-            self.miss(mail)?;
+            for mail in mails {
+                self.miss(mail)?;
+            }
         }
     }
 

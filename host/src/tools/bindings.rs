@@ -13,7 +13,21 @@ pub(super) use generated::FullTool;
 pub(super) use generated::apex::tool as wit;
 pub(super) use generated::exports::apex::tool as exports;
 
-use wit::types::Error;
+use std::sync::Arc;
+
+use wasmtime::component::{ComponentType, Lower};
+use wit::types::{Error, Event};
+
+/// The interface's `entry`, as it is only ever told: the name of its shard is written once and
+/// shared by all entries of the shard.
+#[derive(Clone, Debug, ComponentType, Lower)]
+#[component(record)]
+pub(super) struct Entry {
+    pub(super) shard: Arc<str>,
+    pub(super) seq: u64,
+    pub(super) author: u64,
+    pub(super) event: Event,
+}
 
 /// The codes of [`Error`], as `wit/types.wit` documents them.
 pub(super) mod code {

@@ -42,11 +42,10 @@ impl Drafter<'_> {
                 format!("a proposal has 1 to {most} changes"),
             ));
         }
-        let mut edited: Vec<BufferId> = Vec::new();
         let mut drafted = Vec::with_capacity(changes.len());
         let mut len = 0;
         for change in changes {
-            let change = self.change(change, &mut edited)?;
+            let change = self.change(change, &drafted)?;
             len += text_len(&change);
             if len > limits::PROPOSAL_LEN_MAX {
                 let most = limits::PROPOSAL_LEN_MAX;
@@ -60,11 +59,11 @@ impl Drafter<'_> {
         Ok(drafted)
     }
 
-    fn change(&self, change: proposals::Change, edited: &mut Vec<BufferId>) -> Drafted {
+    fn change(&self, change: proposals::Change, before: &[Change]) -> Drafted {
         use proposals::Change as Wish;
         match change {
-            Wish::Edit(edit) => self.edit(edit, edited),
-            Wish::Replace(replacement) => self.replace(&replacement, edited),
+            Wish::Edit(edit) => self.edit(edit, before),
+            Wish::Replace(replacement) => self.replace(&replacement, before),
             Wish::Annotate(layer) => self.annotate(layer),
             Wish::Board(board) => self.board(board),
             Wish::Select((window, at)) => {
@@ -168,7 +167,7 @@ impl Drafter<'_> {
         ))
     }
 
-    fn edit(&self, wish: proposals::Edit, edited: &mut Vec<BufferId>) -> Drafted {
+    fn edit(&self, wish: proposals::Edit, before: &[Change]) -> Drafted {
         let buffer = self.buffer(Cap::Propose, wish.buffer)?;
         let splices: Vec<Splice> = wish
             .splices
@@ -180,7 +179,7 @@ impl Drafter<'_> {
             .state
             .buffer(buffer)
             .filter(|text| text.version().raw() == wish.base);
-        let is_first = !edited.contains(&buffer);
+        let is_first = !is_edited(buffer, before);
         let len = text
             .filter(|_| is_first)
             .map_or(u64::MAX, |text| text.text().len());
@@ -188,7 +187,6 @@ impl Drafter<'_> {
             edit::EditError::TooMany { .. } => error(code::LIMIT, why.to_string()),
             _ => error(code::OUT_OF_RANGE, why.to_string()),
         })?;
-        edited.push(buffer);
         Ok(Change::Edit {
             buffer,
             base: Version::new(wish.base),
@@ -196,10 +194,10 @@ impl Drafter<'_> {
         })
     }
 
-    fn replace(&self, wish: &proposals::Replacement, edited: &mut Vec<BufferId>) -> Drafted {
+    fn replace(&self, wish: &proposals::Replacement, before: &[Change]) -> Drafted {
         let buffer = self.buffer(Cap::Propose, wish.buffer)?;
         self.current(buffer, wish.base)?;
-        if edited.contains(&buffer) {
+        if is_edited(buffer, before) {
             let message = "a replace must be the only change of its buffer's text in a proposal";
             return Err(error(code::UNSUPPORTED, message));
         }
@@ -210,7 +208,6 @@ impl Drafter<'_> {
                 format!("a replace has at most {most} bytes"),
             ));
         }
-        edited.push(buffer);
         let old = self
             .state
             .buffer(buffer)
@@ -281,6 +278,13 @@ impl Drafter<'_> {
             address: address.to_owned(),
         })
     }
+}
+
+/// Returns whether one of these changes edits a buffer.
+fn is_edited(id: BufferId, changes: &[Change]) -> bool {
+    changes
+        .iter()
+        .any(|change| matches!(change, Change::Edit { buffer, .. } if *buffer == id))
 }
 
 /// Splits `name:address` where an address of lines or characters stands at the end.
@@ -448,8 +452,19 @@ pub(super) fn decided(
     Ok(landed.into_iter().map(item).collect())
 }
 
-/// Returns the word for a change, for the error of a deed that went wrong.
-pub(super) const fn deed(change: &Change) -> &'static str {
+/// Returns the words for changes, for the error of a deed that went wrong; none where all are
+/// edits, which stand once they are accepted.
+pub(super) fn deeds(changes: &[Change]) -> Vec<&'static str> {
+    if changes
+        .iter()
+        .all(|change| matches!(change, Change::Edit { .. }))
+    {
+        return Vec::new();
+    }
+    changes.iter().map(deed).collect()
+}
+
+const fn deed(change: &Change) -> &'static str {
     match change {
         Change::Edit { .. } => "edit",
         Change::Select { .. } => "select",

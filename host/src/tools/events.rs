@@ -7,60 +7,119 @@ use apex_core::edit::Splice;
 use apex_core::entry::{
     BufferKind, BufferOp, Exec, LayoutOp, MetaOp, Op, SaveCause, TermLine, TermOp,
 };
-use apex_core::ids::{AttachmentId, BufferId, NoticeId, Seq, Shard, ViewId, WindowId};
+use apex_core::ids::{AttachmentId, BufferId, NoticeId, Shard, ViewId, WindowId};
 use apex_core::log::Record;
 use apex_core::state::State;
 use apex_core::text::Span;
 
-use super::bindings::wit::types as wit;
+use super::bindings::{Entry, wit::types as wit};
 
 /// One entry as tools are told of it. Shared by all tools of a session.
+///
+/// An edit is put into the interface's words where a tool is told of it, and not where it is
+/// replayed: what one thread makes and another takes apart costs more than making it twice.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Its shard.
-    pub shard: Shard,
-    /// Its position there.
-    pub seq: Seq,
-    /// What it says, made once for all tools; none when it says nothing to tools.
-    first: Option<Arc<wit::Entry>>,
-    /// More of it: an Undo has several steps.
-    rest: Vec<Arc<wit::Entry>>,
-    /// The buffer's name, when the entry may have changed it; none also for a tag's.
-    pub name: Option<String>,
-    /// The shard that ended with it.
-    pub gone: Option<Shard>,
-    /// What was executed, for tools that offer commands.
-    pub exec: Option<Box<Exec>>,
-    /// The notice that began with it, and whose it is.
-    pub notice: Option<(AttachmentId, NoticeId)>,
-    /// Who made it.
-    author: u64,
-    /// Bytes of text in it.
-    pub len: usize,
+    record: Arc<Record>,
+    /// The version that it led to, if it is an edit.
+    version: u64,
+    /// What there is to tell beside an edit.
+    more: Option<Box<More>>,
+}
+
+/// What an entry that is no edit says and leads to.
+#[derive(Clone, Debug)]
+struct More {
+    /// What it says, made once for all tools. An Undo has several steps.
+    said: Vec<Arc<Entry>>,
+    name: Option<String>,
+    gone: Option<Shard>,
+    exec: Option<Box<Exec>>,
+    notice: Option<(AttachmentId, NoticeId)>,
 }
 
 impl Told {
     /// Returns what a record says, given what it did to a text and the state right after it.
-    /// `name` is how its shard is written.
     #[must_use]
-    pub fn new(record: &Record, name: &str, (effect, state): (&Effect, &State)) -> Self {
-        let entry = &record.entry;
-        let context = Context {
-            record,
-            state,
-            name,
+    pub fn new(record: &Arc<Record>, (effect, state): (&Effect, &State)) -> Self {
+        let (version, more) = match (&record.entry.op, record.shard) {
+            (Op::Buffer(BufferOp::Edit { .. }), Shard::Buffer(id)) => (version(state, id), None),
+            _ => (0, Some(Box::new(More::new(record, (effect, state))))),
         };
-        let (mut first, mut rest) = (None, Vec::new());
-        let mut say = |event| {
-            let said = Arc::new(context.entry(event));
-            match first {
-                None => first = Some(said),
-                Some(_) => rest.push(said),
+        Self {
+            record: Arc::clone(record),
+            version,
+            more,
+        }
+    }
+
+    /// Returns its shard.
+    #[must_use]
+    pub fn shard(&self) -> Shard {
+        self.record.shard
+    }
+
+    /// Returns how many bytes are in it.
+    #[must_use]
+    pub fn bytes_len(&self) -> usize {
+        self.record.bytes.len()
+    }
+
+    /// Returns the buffer's name, when the entry may have changed it; none also for a tag's.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.more.as_ref()?.name.as_deref()
+    }
+
+    /// Returns the shard that ended with it.
+    #[must_use]
+    pub fn gone(&self) -> Option<Shard> {
+        self.more.as_ref()?.gone
+    }
+
+    /// Returns what was executed, for tools that offer commands.
+    #[must_use]
+    pub fn exec(&self) -> Option<&Exec> {
+        self.more.as_ref()?.exec.as_deref()
+    }
+
+    /// Returns the notice that began with it, and whose it is.
+    #[must_use]
+    pub fn notice(&self) -> Option<(AttachmentId, NoticeId)> {
+        self.more.as_ref()?.notice
+    }
+
+    /// Returns what it says as entries for a tool. `name` is how its shard is written.
+    pub(super) fn entries(&self, name: &Arc<str>) -> impl Iterator<Item = Arc<Entry>> {
+        let edit = match (&self.record.entry.op, self.record.shard) {
+            (Op::Buffer(BufferOp::Edit { splices, group, .. }), Shard::Buffer(id)) => {
+                let group = group.map_or(0, apex_core::ids::GroupId::raw);
+                let event = edited(id, (self.version, splices), (group, false), &self.record);
+                Some(Arc::new(entry(&self.record, name, event)))
             }
+            _ => None,
         };
-        match (&entry.op, record.shard) {
+        let more = self.more.iter().flat_map(|more| more.said.iter().cloned());
+        edit.into_iter().chain(more)
+    }
+
+    /// Returns a `reset` of the entry's own shard in its place.
+    pub(super) fn reset(&self) -> Entry {
+        let shard = self.shard().to_string();
+        let event = wit::Event::Reset(vec![shard.clone()]);
+        entry(&self.record, &shard.into(), event)
+    }
+}
+
+impl More {
+    fn new(record: &Record, (effect, state): (&Effect, &State)) -> Self {
+        let op = &record.entry.op;
+        let name: Arc<str> = record.shard.to_string().into();
+        let mut said = Vec::new();
+        let mut say = |event| said.push(Arc::new(entry(record, &name, event)));
+        match (op, record.shard) {
             (Op::Buffer(op), Shard::Buffer(id)) => {
-                buffer_events(id, (op, effect), &context, &mut say);
+                buffer_events(id, (op, effect), (record, state), &mut say);
             }
             (Op::Layout(LayoutOp::Focus(Some(view))), _) => {
                 let window = view.window().map(WindowId::raw);
@@ -77,65 +136,39 @@ impl Told {
             _ => {}
         }
         Self {
-            shard: record.shard,
-            seq: entry.seq,
-            first,
-            rest,
-            name: renamed(&entry.op, record.shard, state),
-            gone: match &entry.op {
+            said,
+            name: renamed(op, record.shard, state),
+            gone: match op {
                 Op::Meta(MetaOp::ShardDel(shard)) => Some(*shard),
                 _ => None,
             },
-            exec: match &entry.op {
+            exec: match op {
                 Op::Meta(MetaOp::Exec(exec)) => Some(exec.clone()),
                 _ => None,
             },
-            notice: match &entry.op {
+            notice: match op {
                 Op::Meta(MetaOp::Notify { notice, owner, .. }) => Some((*owner, *notice)),
                 _ => None,
             },
-            author: context.author(),
-            len: record.bytes.len(),
-        }
-    }
-
-    /// Returns what it says as entries for a tool.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<wit::Entry>> {
-        self.first.iter().chain(&self.rest)
-    }
-
-    /// Returns a `reset` of the entry's own shard in its place.
-    pub(super) fn reset(&self) -> wit::Entry {
-        wit::Entry {
-            shard: self.shard.to_string(),
-            seq: self.seq.raw(),
-            author: self.author,
-            event: wit::Event::Reset(vec![self.shard.to_string()]),
         }
     }
 }
 
-struct Context<'a> {
-    record: &'a Record,
-    state: &'a State,
-    name: &'a str,
+fn entry(record: &Record, name: &Arc<str>, event: wit::Event) -> Entry {
+    let entry = &record.entry;
+    let author = entry
+        .origin
+        .map_or(entry.attachment, |origin| origin.author);
+    Entry {
+        shard: Arc::clone(name),
+        seq: entry.seq.raw(),
+        author: author.raw(),
+        event,
+    }
 }
 
-impl Context<'_> {
-    fn entry(&self, event: wit::Event) -> wit::Entry {
-        wit::Entry {
-            shard: self.name.to_owned(),
-            seq: self.record.entry.seq.raw(),
-            author: self.author(),
-            event,
-        }
-    }
-
-    fn author(&self) -> u64 {
-        let entry = &self.record.entry;
-        let origin = entry.origin.map(|origin| origin.author);
-        origin.unwrap_or(entry.attachment).raw()
-    }
+fn version(state: &State, id: BufferId) -> u64 {
+    state.buffer(id).map_or(0, |buffer| buffer.version().raw())
 }
 
 /// Returns the new name of a buffer that is no tag, where an entry may have given it one.
@@ -160,20 +193,13 @@ fn renamed(op: &Op, shard: Shard, state: &State) -> Option<String> {
 fn buffer_events(
     id: BufferId,
     (op, effect): (&BufferOp, &Effect),
-    context: &Context<'_>,
+    context: (&Record, &State),
     say: &mut impl FnMut(wit::Event),
 ) {
     let event = match op {
-        BufferOp::Edit { splices, group, .. } => {
-            let group = group.map_or(0, apex_core::ids::GroupId::raw);
-            let steps = std::slice::from_ref(splices);
-            return edits(id, (steps, group, false), context, say);
-        }
         BufferOp::Load { text } => {
-            let end = context
-                .state
-                .buffer(id)
-                .map_or(0, |buffer| buffer.text().len());
+            let buffer = context.1.buffer(id);
+            let end = buffer.map_or(0, |buffer| buffer.text().len());
             let at = Span::at(end.saturating_sub(text.chars().count() as u64));
             let steps = [vec![Splice::new(at, text.clone())]];
             return edits(id, (&steps, 0, false), context, say);
@@ -204,7 +230,8 @@ fn buffer_events(
         }
         BufferOp::ViewAdd(ViewId::Body(window)) => opened(id, window.raw(), true),
         BufferOp::ViewDel(ViewId::Body(window)) => opened(id, window.raw(), false),
-        BufferOp::Create { .. }
+        BufferOp::Edit { .. }
+        | BufferOp::Create { .. }
         | BufferOp::Origin { .. }
         | BufferOp::ViewAdd(_)
         | BufferOp::ViewDel(_)
@@ -219,27 +246,32 @@ fn buffer_events(
 fn edits(
     id: BufferId,
     (steps, group, undo): (&[Vec<Splice>], u64, bool),
-    context: &Context<'_>,
+    (record, state): (&Record, &State),
     say: &mut impl FnMut(wit::Event),
 ) {
-    let last = context
-        .state
-        .buffer(id)
-        .map_or(0, |buffer| buffer.version().raw());
-    let first = last.saturating_sub(steps.len() as u64);
-    let by_proposal = context.record.entry.origin.is_some();
-    let edited = |(version, splices): (u64, &Vec<Splice>)| {
-        wit::Event::Edited(wit::Edited {
-            buffer: id.raw(),
-            before: version,
-            after: version + 1,
-            splices: splices.iter().map(splice).collect(),
-            group,
-            undo,
-            by_proposal,
-        })
-    };
-    (first..).zip(steps).map(edited).for_each(say);
+    let first = version(state, id).saturating_sub(steps.len() as u64) + 1;
+    (first..)
+        .zip(steps)
+        .map(|step| edited(id, step, (group, undo), record))
+        .for_each(say);
+}
+
+/// Returns the edit that led to a version.
+fn edited(
+    id: BufferId,
+    (version, splices): (u64, &Vec<Splice>),
+    (group, undo): (u64, bool),
+    record: &Record,
+) -> wit::Event {
+    wit::Event::Edited(wit::Edited {
+        buffer: id.raw(),
+        before: version.saturating_sub(1),
+        after: version,
+        splices: splices.iter().map(splice).collect(),
+        group,
+        undo,
+        by_proposal: record.entry.origin.is_some(),
+    })
 }
 
 fn splice(splice: &Splice) -> wit::Splice {
@@ -345,7 +377,8 @@ mod tests {
     fn told(script: &mut Script, replica: &mut Replica) -> Vec<wit::Event> {
         let chunks = replica.apply(script.take()).unwrap();
         let told = chunks.iter().flat_map(|chunk| &chunk.told);
-        let said = told.flat_map(Told::entries);
+        let name: Arc<str> = "buffer/7".into();
+        let said = told.flat_map(|told| told.entries(&name));
         said.map(|entry| entry.event.clone()).collect()
     }
 

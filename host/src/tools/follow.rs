@@ -111,30 +111,37 @@ impl Pattern {
 /// `/` among them, `?` for one. Takes time proportional to both lengths multiplied at most.
 #[must_use]
 pub fn glob(pattern: &str, name: &str) -> bool {
-    let pattern: Vec<char> = pattern.chars().collect();
-    let name: Vec<char> = name.chars().collect();
-    let (mut p, mut n) = (0, 0);
-    // The last star, and where in the name its run ended when the rest was tried last.
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
+    // Most patterns are the beginning of a name.
+    if let Some(head) = pattern.strip_suffix('*')
+        && !head.contains(['*', '?'])
+    {
+        return name.starts_with(head);
+    }
+    let (mut pattern, mut name) = (pattern.chars(), name.chars());
+    // Behind the last star, and where in the name its run ended when the rest was tried last.
+    let mut star = None;
+    loop {
+        let (mut pattern_rest, mut name_rest) = (pattern.clone(), name.clone());
+        let Some(c) = name_rest.next() else {
+            return pattern.all(|c| c == '*');
+        };
+        match pattern_rest.next() {
             Some('*') => {
-                star = Some((p, n));
-                p += 1;
+                star = Some((pattern_rest.clone(), name.clone()));
+                pattern = pattern_rest;
             }
-            Some(c) if *c == '?' || *c == name[n] => {
-                p += 1;
-                n += 1;
+            Some(wanted) if wanted == '?' || wanted == c => {
+                (pattern, name) = (pattern_rest, name_rest);
             }
             _ => {
-                let Some((at, end)) = star else { return false };
-                star = Some((at, end + 1));
-                p = at + 1;
-                n = end + 1;
+                let Some((behind, end)) = &mut star else {
+                    return false;
+                };
+                end.next();
+                (pattern, name) = (behind.clone(), end.clone());
             }
         }
     }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]
@@ -149,6 +156,8 @@ mod tests {
             ("*", ""),
             ("*", "/a/b"),
             ("/a/*.rs", "/a/b/c.rs"),
+            ("/a/*", "/a/b/c.rs"),
+            ("/a/*", "/a/"),
             ("?b*", "éb"),
             ("a*b*c", "axxbyybc"),
         ] {
@@ -159,6 +168,8 @@ mod tests {
             ("?", ""),
             ("/a", "/ab"),
             ("*.rs", "a.rst"),
+            ("/a/*", "/b/a/"),
+            ("/a?b*", "/a/c"),
             ("a*b", "ba"),
         ] {
             assert!(!glob(pattern, name), "{pattern} {name}");

@@ -4,7 +4,10 @@
 //! way back into a component that trapped, or whose call was dropped.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::error::Elapsed;
@@ -12,8 +15,9 @@ use tokio::time::timeout;
 use wasmtime::component::{Instance as WasmInstance, TypedFunc};
 use wasmtime::{Store, WasmBacktrace};
 
+use super::bindings::Entry;
 use super::bindings::exports;
-use super::bindings::wit::types::{Entry, Error, Executed};
+use super::bindings::wit::types::{Error, Executed};
 use super::clock::{Clock, Running};
 use super::engine::{Budget, OverBudget, limit_store};
 use super::guest::{Guest, Wish};
@@ -28,7 +32,7 @@ macro_rules! call {
         let call_ms = $self.call_ms;
         let _running = begin(&$self.clock, &mut $self.store, call_ms);
         let done = $export.$method(&mut $self.store, $($argument),*);
-        let done = timeout(Duration::from_millis(wall_ms), done).await;
+        let done = within(wall_ms, done).await;
         ended(done, wall_ms, call_ms, &$self.store)
     }};
 }
@@ -102,7 +106,7 @@ impl Instance {
         let wall_ms = call_ms * limits::CALL_WALL_FACTOR;
         let made = {
             let call = loaded.pre.instantiate_async(&mut store);
-            timeout(Duration::from_millis(wall_ms), call).await
+            within(wall_ms, call).await
         };
         let made = ended(made, wall_ms, call_ms, &store)?;
         let exports = InstanceExports::load(loaded, &mut store, &made);
@@ -121,8 +125,8 @@ impl Instance {
     }
 
     /// Takes what the tool asked for in the call that has returned.
-    pub(super) fn take_wishes(&mut self) -> Vec<Wish> {
-        std::mem::take(&mut self.store.data_mut().wishes)
+    pub(super) fn take_wishes(&mut self) -> impl Iterator<Item = Wish> {
+        self.store.data_mut().wishes.drain(..)
     }
 
     /// Returns whether it follows anything.
@@ -202,6 +206,17 @@ impl Instance {
 
     const fn wall_ms(&self) -> u64 {
         self.call_ms * limits::CALL_WALL_FACTOR
+    }
+}
+
+/// Waits for a call, but not longer than this. Most calls are over when they are first looked at:
+/// only the others need a timer, and their time begins with it.
+async fn within<F: Future>(wall_ms: u64, call: F) -> Result<F::Output, Elapsed> {
+    let mut call = pin!(call);
+    let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    match first {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => timeout(Duration::from_millis(wall_ms), call).await,
     }
 }
 

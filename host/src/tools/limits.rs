@@ -60,7 +60,10 @@ pub const BACKLOG_LEN_MAX: usize = 16 << 20;
 /// Most outcomes and answers that a tool is told of in one go.
 pub const MAIL_COUNT_MAX: usize = 256;
 /// What short calls ask for leaves together when they take no longer than this, in microseconds.
-pub const SEND_US: u64 = 50;
+///
+/// Each sending wakes a session, which costs as much as telling some outcomes: with 50 a tool that
+/// proposes without end made 15 % fewer proposals.
+pub const SEND_US: u64 = 150;
 /// Most patterns that a tool may follow.
 pub const PATTERN_COUNT_MAX: usize = 64;
 

@@ -1,12 +1,12 @@
 //! Which shards a tool follows right now, and its batches as it is told them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apex_core::ids::Shard;
 use apex_core::state::State;
 
-use super::bindings::wit::types::{Entry, Event};
+use super::bindings::{Entry, wit::types::Event};
 use super::events::Told;
 use super::follow::{Patterns, followed_name};
 use super::grants::Rights;
@@ -17,7 +17,8 @@ use super::manifest::Cap;
 pub(super) struct Membership {
     patterns: Patterns,
     rights: Rights,
-    shards: BTreeSet<Shard>,
+    /// With their names as tools read them.
+    shards: BTreeMap<Shard, Arc<str>>,
 }
 
 impl Membership {
@@ -26,7 +27,7 @@ impl Membership {
         let mut membership = Self {
             patterns,
             rights,
-            shards: BTreeSet::new(),
+            shards: BTreeMap::new(),
         };
         membership.renew(state);
         membership
@@ -38,7 +39,8 @@ impl Membership {
         let is_granted = |shard: &Shard| {
             followed_name(state, *shard).is_some_and(|name| self.is_granted(*shard, &name))
         };
-        self.shards = shards.filter(is_granted).collect();
+        let named = |shard: Shard| (shard, shard.to_string().into());
+        self.shards = shards.filter(is_granted).map(named).collect();
     }
 
     /// Follows other patterns; returns the shards that came in.
@@ -46,34 +48,37 @@ impl Membership {
         self.patterns = patterns;
         let before = std::mem::take(&mut self.shards);
         self.renew(state);
-        self.shards.difference(&before).copied().collect()
+        let came = self.shards().filter(|shard| !before.contains_key(shard));
+        came.collect()
     }
 
     /// Returns the shards.
     pub(super) fn shards(&self) -> impl Iterator<Item = Shard> + '_ {
-        self.shards.iter().copied()
+        self.shards.keys().copied()
     }
 
     /// Adds to a batch what an entry says to this tool.
     pub(super) fn tell(&mut self, told: &Told, batch: &mut Vec<Arc<Entry>>) {
-        let was_followed = self.shards.contains(&told.shard);
-        if let Some(name) = &told.name {
-            let is_followed =
-                self.patterns.matches(told.shard, name) && self.is_granted(told.shard, name);
-            if is_followed && !was_followed {
-                self.shards.insert(told.shard);
+        let shard = told.shard();
+        let followed = self.shards.get(&shard);
+        if let Some(name) = told.name() {
+            let is_followed = self.patterns.matches(shard, name) && self.is_granted(shard, name);
+            if is_followed && followed.is_none() {
+                self.shards.insert(shard, shard.to_string().into());
                 batch.push(Arc::new(told.reset()));
                 return;
             }
-            if !is_followed {
-                // It still hears of the new name, by which it knows that it hears no more.
-                self.shards.remove(&told.shard);
+            if let Some(followed) = followed {
+                batch.extend(told.entries(followed));
             }
+            if !is_followed {
+                // It has heard of the new name, by which it knows that it hears no more.
+                self.shards.remove(&shard);
+            }
+        } else if let Some(followed) = followed {
+            batch.extend(told.entries(followed));
         }
-        if was_followed {
-            batch.extend(told.entries().cloned());
-        }
-        if let Some(gone) = told.gone {
+        if let Some(gone) = told.gone() {
             self.shards.remove(&gone);
         }
     }
@@ -93,7 +98,7 @@ pub(super) fn reset(shards: impl Iterator<Item = Shard>, state: &State) -> Optio
     let shards: Vec<Shard> = shards.collect();
     let first = *shards.first()?;
     Some(Entry {
-        shard: first.to_string(),
+        shard: first.to_string().into(),
         seq: state.applied(first).map_or(0, apex_core::ids::Seq::raw),
         author: 0,
         event: Event::Reset(shards.iter().map(Shard::to_string).collect()),
@@ -140,7 +145,7 @@ mod tests {
                     Event::Named(_) => "named",
                     _ => "other",
                 };
-                (entry.shard.clone(), kind)
+                (entry.shard.to_string(), kind)
             };
             batch.into_iter().map(kind).collect()
         }

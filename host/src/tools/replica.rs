@@ -27,26 +27,9 @@ use super::lock::lock;
 #[derive(Debug)]
 pub struct Replica {
     state: State,
-    shards: BTreeMap<Shard, Lineage>,
+    chains: BTreeMap<Shard, ChainHash>,
     /// Entries applied since the session came to be known.
     count: u64,
-}
-
-/// What is kept of one shard beside its state.
-#[derive(Debug)]
-struct Lineage {
-    chain: ChainHash,
-    /// The shard, as tools read it.
-    name: String,
-}
-
-impl Lineage {
-    fn new(shard: Shard, chain: ChainHash) -> Self {
-        Self {
-            chain,
-            name: shard.to_string(),
-        }
-    }
 }
 
 /// Some entries and the state right after them.
@@ -90,10 +73,9 @@ impl Replica {
     /// Returns a replica that begins with a snapshot.
     #[must_use]
     pub fn new(snapshot: State, marks: &[Mark]) -> Self {
-        let lineage = |mark: &Mark| (mark.shard, Lineage::new(mark.shard, mark.chain));
         Self {
             state: snapshot,
-            shards: marks.iter().map(lineage).collect(),
+            chains: marks.iter().map(|mark| (mark.shard, mark.chain)).collect(),
             count: 0,
         }
     }
@@ -128,8 +110,11 @@ impl Replica {
         let mut chunks = Vec::new();
         let (mut told, mut len) = (Vec::new(), 0);
         for record in records {
+            if told.is_empty() {
+                told.reserve(limits::BATCH_COUNT_MAX);
+            }
             let next = self.apply_one(record.borrow())?;
-            len += next.len;
+            len += next.bytes_len();
             told.push(next);
             if told.len() == limits::BATCH_COUNT_MAX || len >= limits::BATCH_LEN_MAX {
                 chunks.push(self.chunk(std::mem::take(&mut told), std::mem::take(&mut len)));
@@ -151,19 +136,18 @@ impl Replica {
         })
     }
 
-    fn apply_one(&mut self, record: &Record) -> Result<Told, ReplicaError> {
+    fn apply_one(&mut self, record: &Arc<Record>) -> Result<Told, ReplicaError> {
         let (shard, seq) = (record.shard, record.entry.seq);
         let effect = self.state.apply(shard, &record.entry);
         let effect = effect.map_err(|error| ReplicaError::Apply(shard, seq, error))?;
-        let lineage = self.shards.entry(shard);
-        let lineage = lineage.or_insert_with(|| Lineage::new(shard, ChainHash::default()));
-        lineage.chain = lineage.chain.extend(&record.bytes);
-        if lineage.chain != record.chain {
+        let chain = self.chains.entry(shard).or_default();
+        *chain = chain.extend(&record.bytes);
+        if *chain != record.chain {
             return Err(ReplicaError::Chain(shard, seq));
         }
-        let told = Told::new(record, &lineage.name, (&effect, &self.state));
-        if let Some(gone) = told.gone {
-            self.shards.remove(&gone);
+        let told = Told::new(record, (&effect, &self.state));
+        if let Some(gone) = told.gone() {
+            self.chains.remove(&gone);
         }
         Ok(told)
     }
@@ -174,10 +158,7 @@ impl Replica {
         let hash = |(shard, seq)| ShardHash {
             shard,
             seq,
-            chain: self
-                .shards
-                .get(&shard)
-                .map_or_else(ChainHash::default, |lineage| lineage.chain),
+            chain: self.chains.get(&shard).copied().unwrap_or_default(),
             state: self.state.shard_hash(shard),
         };
         self.state.marks().map(hash).collect()

@@ -104,12 +104,19 @@ impl Session {
 struct Came {
     /// Of one session.
     records: Vec<SessionRecords>,
-    mails: Vec<(ConnectionId, Mail)>,
+    mails: Vec<(ConnectionId, Vec<Mail>)>,
 }
 
 impl Came {
     fn session(&self) -> Option<SessionId> {
         self.records.first().map(|records| records.session)
+    }
+
+    fn mail(&mut self, connection: ConnectionId, mail: Mail) {
+        match self.mails.last_mut() {
+            Some((to, mails)) if *to == connection => mails.push(mail),
+            _ => self.mails.push((connection, vec![mail])),
+        }
     }
 
     fn count(&self) -> usize {
@@ -242,10 +249,10 @@ impl Supervisor {
                     connection,
                     message,
                     ..
-                } => came.mails.push((connection, Mail::Message(message))),
+                } => came.mail(connection, Mail::Message(message)),
                 ToolHostMessage::ConnectionClosed {
                     connection, reason, ..
-                } => came.mails.push((connection, Mail::Closed(reason.message))),
+                } => came.mail(connection, Mail::Closed(reason.message)),
                 ToolHostMessage::Shutdown { reply } => {
                     self.tell(came);
                     return Some(reply);

@@ -3,12 +3,13 @@
 //! A session's authority stands behind it and leads: it answers what tools ask, and the records are
 //! its own. In the timed part it does nothing: the records are made before.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use apex_core::edit::Splice;
-use apex_core::entry::{ApplyLimits, BufferKind, BufferOp, MetaOp};
+use apex_core::entry::{ApplyLimits, BufferKind, MetaOp};
 use apex_core::ids::{
     AttachmentId, BufferId, ConnectionId, Incarnation, Millis, ProposalId, Secret, SessionId,
     Version,
@@ -28,12 +29,14 @@ use apex_host::tools::replica::Replica;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::BenchError;
-use super::sink::{self, BATCH_COUNT, Counts, built};
+use super::sink::{self, BATCH_COUNT, Counts, Typist, WINDOW, built};
 
 const NOW: Millis = Millis::new(0);
 /// Nobody meets another session here.
 const NIL: uuid::Uuid = uuid::Uuid::nil();
 const SESSION: SessionId = SessionId(NIL);
+/// In how many portions entries come; the first is the run-up.
+const PORTIONS: u64 = 4;
 /// Inputs that are taken in one go.
 const INPUT_COUNT_MAX: usize = 256;
 
@@ -43,15 +46,18 @@ pub struct Host {
     handle: ToolHandle,
     authority: Authority,
     buffer: BufferId,
+    typist: Typist,
     inputs: mpsc::Receiver<SessionInput>,
     wished: watch::Receiver<Wish>,
     room: Arc<Semaphore>,
     /// The tool's attachment and the connection to it, once it has joined.
     tool: Option<(AttachmentId, ConnectionId)>,
+    /// The tool host has a replica; what was published before is lost on it.
+    is_followed: bool,
     /// Proposals that came, by their numbers in order.
     proposed: u64,
-    /// The last line that it reported.
-    report: Option<String>,
+    /// Lines that it reported and nobody has read.
+    reports: VecDeque<String>,
     dir: PathBuf,
 }
 
@@ -108,16 +114,18 @@ impl Host {
             handle,
             authority,
             buffer,
+            typist: Typist::default(),
             inputs,
             wished,
             room: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             tool: None,
+            is_followed: false,
             proposed: 0,
-            report: None,
+            reports: VecDeque::new(),
             dir,
         };
         host.grant().await?;
-        while host.tool.is_none() {
+        while host.tool.is_none() || !host.is_followed {
             host.step().await?;
         }
         Ok(host)
@@ -140,8 +148,7 @@ impl Host {
             input = self.inputs.recv() => input,
             changed = self.wished.changed() => {
                 changed.map_err(|_| BenchError::Wrong("the tool host has ended".into()))?;
-                self.open();
-                return Ok(());
+                return self.open().await;
             }
         };
         match input {
@@ -157,16 +164,29 @@ impl Host {
         Ok(())
     }
 
-    fn open(&mut self) {
+    /// Answers the wish for a snapshot.
+    ///
+    /// # Errors
+    /// The tool host follows the session no more.
+    async fn open(&mut self) -> Result<(), BenchError> {
         let Some(wish) = *self.wished.borrow_and_update() else {
-            return;
+            let (reply, lines) = oneshot::channel();
+            let tool = "sink".to_owned();
+            self.handle.send(ToolHostMessage::Log { tool, reply });
+            let lines = lines.await.ok().and_then(Result::ok).unwrap_or_default();
+            return Err(BenchError::Wrong(format!(
+                "the tool host follows no more; its log: {}",
+                lines.join(" / ")
+            )));
         };
+        self.is_followed = true;
         self.handle.send(ToolHostMessage::Snapshot(SessionSnapshot {
             session: SESSION,
             wish,
             snapshot: self.authority.node().state().clone(),
             marks: self.authority.node().log().marks(),
         }));
+        Ok(())
     }
 
     fn hear(&mut self, connection: ConnectionId, message: ClientMessage) {
@@ -175,10 +195,14 @@ impl Host {
                 self.proposed += 1;
                 return;
             }
+            // Not made an entry: the records that are published next were made before.
             ClientMessage::MetaRequest {
                 op: MetaOp::Notify { text, .. },
                 ..
-            } => self.report = text.strip_prefix("sink: ").map(str::to_owned),
+            } if let Some(counts) = text.strip_prefix("sink: ") => {
+                self.reports.push_back(counts.to_owned());
+                return;
+            }
             _ => {}
         }
         let mut out = Vec::new();
@@ -193,7 +217,7 @@ impl Host {
     fn deliver(&mut self, output: Output) {
         match output {
             Output::Send(connection, message) => self.say(connection, message),
-            Output::Publish { records, .. } => self.publish(&records),
+            Output::Publish { records, .. } => self.publish(records),
             Output::Welcome(connection, welcome, _) => {
                 self.tool = Some((welcome.attachment, connection));
                 self.say(connection, ServerMessage::Welcome(welcome));
@@ -210,7 +234,7 @@ impl Host {
         });
     }
 
-    fn publish(&self, records: &[Arc<Record>]) {
+    fn publish(&self, records: impl Into<Arc<[Arc<Record>]>>) {
         // The room is never used up.
         let Ok(permit) = self.room.clone().try_acquire_owned() else {
             return;
@@ -240,24 +264,12 @@ impl Host {
             .unwrap_or_default()
     }
 
-    /// Appends one typed letter.
+    /// Appends one key.
     fn edit(&mut self) -> Result<(), BenchError> {
-        let at = Span::at(self.version().raw());
-        let node = self.authority.node_mut();
-        let group = Some(node.new_group());
-        let splices = vec![Splice::new(at, "x")];
-        node.append_buffer(
-            self.buffer,
-            BufferOp::Edit {
-                splices,
-                group,
-                dot: None,
-            },
-        )?;
-        Ok(())
+        self.typist.key(self.authority.node_mut(), self.buffer)
     }
 
-    /// Appends typed letters; returns their records, not published.
+    /// Appends typing; returns their records, not published.
     fn edits(&mut self, count: u64) -> Result<Vec<Arc<Record>>, BenchError> {
         for _ in 0..count {
             self.edit()?;
@@ -270,13 +282,12 @@ impl Host {
             .node_mut()
             .append_meta(sink::setting(key, value))?;
         let records = self.appended();
-        self.publish(&records);
+        self.publish(records);
         Ok(())
     }
 
     /// Appends that the user asks the tool what it has counted.
     fn ask(&mut self) -> Result<Vec<Arc<Record>>, BenchError> {
-        self.report = None;
         let version = self.version();
         let id = self.authority.node_mut().new_exec();
         self.authority
@@ -287,7 +298,7 @@ impl Host {
 
     async fn answer(&mut self) -> Result<Counts, BenchError> {
         loop {
-            if let Some(line) = self.report.take() {
+            if let Some(line) = self.reports.pop_front() {
                 return Ok(Counts::parse(&line));
             }
             self.step().await?;
@@ -297,28 +308,51 @@ impl Host {
     /// Asks the tool what it has counted, once it was told everything up to now.
     async fn report(&mut self) -> Result<Counts, BenchError> {
         let records = self.ask()?;
-        self.publish(&records);
+        self.publish(records);
         self.answer().await
     }
 
-    /// Hands entries over until the tool has been told all; returns nanoseconds per entry.
+    /// Hands entries over until the tool has been told all; returns nanoseconds per entry. It is
+    /// asked for its counts after each portion, and two portions are ahead of what it has
+    /// answered: enough to do, and never more than is kept for it. The first portion is the
+    /// run-up: threads that have slept find their processors, and nobody counts the time.
     ///
     /// # Errors
     /// It was told another number of entries.
     pub async fn entries(&mut self, count: u64) -> Result<f64, BenchError> {
+        const AHEAD_COUNT: usize = 2;
         let before = self.report().await?;
-        let records = self.edits(count)?;
-        let ask = self.ask()?;
-        let start = super::stats::now();
-        for batch in batches(&records) {
-            self.publish(batch);
+        let portion_count = count.div_ceil(PORTIONS);
+        let mut portions = VecDeque::new();
+        let mut made = 0;
+        while made < count {
+            let edits = self.edits(portion_count.min(count - made))?;
+            made += edits.len() as u64;
+            let mut batches: Vec<Arc<[Arc<Record>]>> = batches(&edits).map(Arc::from).collect();
+            batches.push(self.ask()?.into());
+            portions.push_back(batches);
         }
-        self.publish(&ask);
-        let after = self.answer().await?;
+        let mut start = super::stats::now();
+        let (mut after, mut asked) = (before.clone(), 0);
+        let mut is_running = false;
+        while asked > 0 || !portions.is_empty() {
+            while asked <= AHEAD_COUNT
+                && let Some(portion) = portions.pop_front()
+            {
+                portion.into_iter().for_each(|batch| self.publish(batch));
+                asked += 1;
+            }
+            after = self.answer().await?;
+            asked -= 1;
+            if !is_running {
+                start = super::stats::now();
+                is_running = true;
+            }
+        }
         let ns = start.elapsed().as_secs_f64() * 1e9;
         after.expect(&before, "edited", count)?;
         after.expect(&before, "reset", 0)?;
-        Ok(ns / count as f64)
+        Ok(ns / (count - portion_count) as f64)
     }
 
     /// Replays entries as the tool host does, with no tool to tell; returns nanoseconds per entry.
@@ -336,7 +370,7 @@ impl Host {
         }
         let ns = start.elapsed().as_secs_f64() * 1e9;
         // The tool follows the same log.
-        self.publish(&records);
+        self.publish(records);
         Ok(ns / count as f64)
     }
 
@@ -370,6 +404,7 @@ impl Host {
     /// It made another number of proposals.
     pub async fn proposals(&mut self, count: u64) -> Result<f64, BenchError> {
         self.set("tool.sink.buffer", "/bench")?;
+        self.set("tool.sink.window", &WINDOW.to_string())?;
         self.set("tool.sink.propose", &count.to_string())?;
         let before = self.report().await?;
         let first = self.proposed;
@@ -377,10 +412,15 @@ impl Host {
         let edit = self.appended();
         let version = self.version().raw();
         let landed = self.land(count)?;
-        let start = super::stats::now();
-        self.publish(&edit);
+        // The run-up, as with entries.
+        let run_up = count.div_ceil(PORTIONS);
+        let (mut start, mut first_told) = (super::stats::now(), 0);
+        self.publish(edit);
         let mut told = 0;
         while told < count {
+            if first_told == 0 && told >= run_up {
+                (start, first_told) = (super::stats::now(), told);
+            }
             self.step().await?;
             while let Ok(input) = self.inputs.try_recv() {
                 if let SessionInput::Messages {
@@ -405,7 +445,7 @@ impl Host {
         after.expect(&before, "proposed", count)?;
         after.expect(&before, "accepted", count)?;
         self.set("tool.sink.propose", "0")?;
-        Ok(ns / count as f64)
+        Ok(ns / (count - first_told) as f64)
     }
 
     /// Publishes the edits of proposals and tells their outcomes.

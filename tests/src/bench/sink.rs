@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use apex_core::entry::{Exec, MetaOp};
-use apex_core::ids::{AttachmentId, BufferId, ExecId, Version, ViewId};
+use apex_core::edit::Splice;
+use apex_core::entry::{BufferOp, Exec, MetaOp};
+use apex_core::ids::{AttachmentId, BufferId, ExecId, GroupId, Version, ViewId};
+use apex_core::node::Node;
 use apex_core::text::Span;
 
 use super::BenchError;
 
 /// Entries of one append, and of one call of the bare component.
 pub const BATCH_COUNT: u64 = 64;
-/// Proposals that may be undecided at once: the tool's default.
-pub const WINDOW: u64 = 64;
+/// Proposals that may be undecided at once: enough for the tool to be busy while others are on
+/// their way, and fewer than one tool may have.
+pub const WINDOW: u64 = 192;
 
 /// Returns where a file of the built tool is.
 #[must_use]
@@ -20,6 +23,40 @@ pub fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../target/guests")
         .join(name)
+}
+
+/// Typing: letters, and a newline at the end of each line, which ends a group of undo.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Typist {
+    count: u64,
+    group: Option<GroupId>,
+}
+
+impl Typist {
+    /// Appends what is typed next to a buffer.
+    ///
+    /// # Errors
+    /// The node does not lead the buffer.
+    pub fn key(&mut self, node: &mut Node, buffer: BufferId) -> Result<(), BenchError> {
+        /// Keys of a line.
+        const LINE_LEN: u64 = 32;
+        let end = node.state().buffer(buffer);
+        let end = end.map_or(0, |buffer| buffer.text().len());
+        let group = *self.group.get_or_insert_with(|| node.new_group());
+        self.count += 1;
+        let is_end = self.count.is_multiple_of(LINE_LEN);
+        if is_end {
+            self.group = None;
+        }
+        let text = if is_end { "\n" } else { "x" };
+        let op = BufferOp::Edit {
+            splices: vec![Splice::new(Span::at(end), text)],
+            group: Some(group),
+            dot: None,
+        };
+        node.append_buffer(buffer, op)?;
+        Ok(())
+    }
 }
 
 /// Returns the order that makes it report, from a user in a buffer at this version.

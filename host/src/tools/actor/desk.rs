@@ -14,7 +14,7 @@ use apex_core::state::State;
 use tokio::time::Instant;
 
 use super::super::bindings::wit::types::Error;
-use super::super::changes::deed;
+use super::super::changes::deeds;
 use super::super::events::Told;
 use super::super::follow::Patterns;
 use super::super::guest::{Identity, Wish};
@@ -29,8 +29,8 @@ const WARNING: u8 = 2;
 pub(super) struct Desk {
     outgoing: Vec<ClientMessage>,
     last_request: RequestId,
-    /// Undecided proposals with the deeds in them.
-    undecided: BTreeMap<ProposalId, Vec<&'static str>>,
+    /// Undecided proposals with the deeds in them, by number.
+    undecided: VecDeque<(ProposalId, Vec<&'static str>)>,
     notices: Notices,
     /// Settings that the tool set; they go when it goes.
     settings: BTreeSet<String>,
@@ -54,7 +54,7 @@ impl Desk {
     /// Takes the wishes of a call; returns the patterns that it wants to follow from now on.
     pub(super) fn take(
         &mut self,
-        wishes: Vec<Wish>,
+        wishes: impl Iterator<Item = Wish>,
         identity: &Identity,
         timers: &mut BTreeMap<u64, Instant>,
     ) -> Option<Patterns> {
@@ -122,12 +122,21 @@ impl Desk {
 
     /// Takes note that a proposal was decided; returns the deeds in it, or none if it is unknown.
     pub(super) fn decided(&mut self, id: ProposalId) -> Option<Vec<&'static str>> {
-        self.undecided.remove(&id)
+        // Most are decided in order.
+        if self
+            .undecided
+            .front()
+            .is_some_and(|(first, _)| *first == id)
+        {
+            return self.undecided.pop_front().map(|(_, deeds)| deeds);
+        }
+        let at = self.undecided.binary_search_by_key(&id, |(id, _)| *id);
+        self.undecided.remove(at.ok()?).map(|(_, deeds)| deeds)
     }
 
     /// Takes note of an entry, the first time that it is told.
     pub(super) fn note(&mut self, told: &Told, identity: &Identity) {
-        if let Some((owner, notice)) = told.notice
+        if let Some((owner, notice)) = told.notice()
             && owner == identity.me
         {
             self.notices.entered.push_back(notice);
@@ -191,8 +200,7 @@ impl Desk {
         if identity.rights.is_revoked() {
             return;
         }
-        self.undecided
-            .insert(id, changes.iter().map(deed).collect());
+        self.undecided.push_back((id, deeds(&changes)));
         self.send_proposal(id, changes, identity);
     }
 
@@ -261,4 +269,27 @@ fn directory_of(exec: &Exec, state: &State) -> String {
         .buffer(exec.buffer)
         .map_or("/", |buffer| buffer.name());
     directory(name).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proposals_are_decided_once_and_in_any_order() {
+        let mut desk = Desk::default();
+        for number in 1..=3 {
+            let deeds = vec!["put"; usize::try_from(number).unwrap()];
+            desk.undecided.push_back((ProposalId::new(number), deeds));
+        }
+        let mut decided = |number| {
+            desk.decided(ProposalId::new(number))
+                .map(|deeds| deeds.len())
+        };
+        assert_eq!(
+            [2, 2, 1, 3, 3].map(&mut decided),
+            [Some(2), None, Some(1), Some(3), None]
+        );
+        assert_eq!(desk.undecided(), 0);
+    }
 }
