@@ -1,5 +1,9 @@
 //! The interface of `wit/` as Rust, and the error codes that it documents.
 
+use std::sync::Arc;
+
+use wasmtime::component::{ComponentType, Lower};
+
 mod generated {
     wasmtime::component::bindgen!({
         path: "../wit",
@@ -13,9 +17,6 @@ pub(super) use generated::FullTool;
 pub(super) use generated::apex::tool as wit;
 pub(super) use generated::exports::apex::tool as exports;
 
-use std::sync::Arc;
-
-use wasmtime::component::{ComponentType, Lower};
 use wit::types::{Error, Event};
 
 /// The interface's `entry`, as it is only ever told: the name of its shard is written once and

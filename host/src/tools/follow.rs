@@ -111,12 +111,6 @@ impl Pattern {
 /// `/` among them, `?` for one. Takes time proportional to both lengths multiplied at most.
 #[must_use]
 pub fn glob(pattern: &str, name: &str) -> bool {
-    // Most patterns are the beginning of a name.
-    if let Some(head) = pattern.strip_suffix('*')
-        && !head.contains(['*', '?'])
-    {
-        return name.starts_with(head);
-    }
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
     // Behind the last star, and where in the name its run ended when the rest was tried last.
     let mut star = None;

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -17,13 +16,13 @@ use super::lock::lock;
 #[derive(Debug, Default)]
 pub struct ToolLog {
     inner: Mutex<Ring>,
-    /// Lines of the tool since the call began, dropped ones included.
-    in_call: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
     lines: VecDeque<String>,
+    /// Lines of the tool since the call began, dropped ones included.
+    in_call: usize,
 }
 
 /// The names of the levels of `desk.log`.
@@ -47,26 +46,21 @@ impl ToolLog {
             .ok()
             .and_then(|level| LEVELS.get(level));
         let level = level.unwrap_or(&"error");
-        self.push_limited(&format!("{level}: {text}"));
+        lock(&self.inner).push_limited(&format!("{level}: {text}"));
     }
 
     /// Adds what the tool printed.
     fn push_printed(&self, text: &str) {
-        self.push_limited(text);
-    }
-
-    fn push_limited(&self, line: &str) {
-        if self.in_call.fetch_add(1, Ordering::Relaxed) < limits::LOG_PER_CALL_MAX {
-            lock(&self.inner).push(line);
-        }
+        lock(&self.inner).push_limited(text);
     }
 
     /// Begins the count of lines anew: a call begins.
     pub fn begin_call(&self) {
-        let count = self.in_call.swap(0, Ordering::Relaxed);
-        let dropped = count.saturating_sub(limits::LOG_PER_CALL_MAX);
+        let mut ring = lock(&self.inner);
+        let dropped = ring.in_call.saturating_sub(limits::LOG_PER_CALL_MAX);
+        ring.in_call = 0;
         if dropped > 0 {
-            lock(&self.inner).push(&format!(
+            ring.push(&format!(
                 "apex: {dropped} more lines of one call were dropped; the most is {}",
                 limits::LOG_PER_CALL_MAX
             ));
@@ -81,6 +75,13 @@ impl ToolLog {
 }
 
 impl Ring {
+    fn push_limited(&mut self, line: &str) {
+        self.in_call += 1;
+        if self.in_call <= limits::LOG_PER_CALL_MAX {
+            self.push(line);
+        }
+    }
+
     /// Adds a line, cut to its longest length, with control characters made visible.
     fn push(&mut self, line: &str) {
         if self.lines.len() >= limits::LOG_COUNT_MAX {

@@ -60,7 +60,7 @@ impl Membership {
     /// Adds to a batch what an entry says to this tool.
     pub(super) fn tell(&mut self, told: &Told, batch: &mut Vec<Arc<Entry>>) {
         let shard = told.shard();
-        let followed = self.shards.get(&shard);
+        let followed = self.shards.get(&shard).cloned();
         if let Some(name) = told.name() {
             let is_followed = self.patterns.matches(shard, name) && self.is_granted(shard, name);
             if is_followed && followed.is_none() {
@@ -68,15 +68,13 @@ impl Membership {
                 batch.push(Arc::new(told.reset()));
                 return;
             }
-            if let Some(followed) = followed {
-                batch.extend(told.entries(followed));
-            }
             if !is_followed {
-                // It has heard of the new name, by which it knows that it hears no more.
+                // It still hears of the new name, by which it knows that it hears no more.
                 self.shards.remove(&shard);
             }
-        } else if let Some(followed) = followed {
-            batch.extend(told.entries(followed));
+        }
+        if let Some(name) = followed {
+            batch.extend(told.entries(&name));
         }
         if let Some(gone) = told.gone() {
             self.shards.remove(&gone);

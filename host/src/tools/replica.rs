@@ -110,9 +110,6 @@ impl Replica {
         let mut chunks = Vec::new();
         let (mut told, mut len) = (Vec::new(), 0);
         for record in records {
-            if told.is_empty() {
-                told.reserve(limits::BATCH_COUNT_MAX);
-            }
             let next = self.apply_one(record.borrow())?;
             len += next.bytes_len();
             told.push(next);

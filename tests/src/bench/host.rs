@@ -332,9 +332,8 @@ impl Host {
             batches.push(self.ask()?.into());
             portions.push_back(batches);
         }
-        let mut start = super::stats::now();
         let (mut after, mut asked) = (before.clone(), 0);
-        let mut is_running = false;
+        let mut start = None;
         while asked > 0 || !portions.is_empty() {
             while asked <= AHEAD_COUNT
                 && let Some(portion) = portions.pop_front()
@@ -344,12 +343,9 @@ impl Host {
             }
             after = self.answer().await?;
             asked -= 1;
-            if !is_running {
-                start = super::stats::now();
-                is_running = true;
-            }
+            start.get_or_insert_with(super::stats::now);
         }
-        let ns = start.elapsed().as_secs_f64() * 1e9;
+        let ns = start.map_or(0.0, |start| start.elapsed().as_secs_f64() * 1e9);
         after.expect(&before, "edited", count)?;
         after.expect(&before, "reset", 0)?;
         Ok(ns / (count - portion_count) as f64)
@@ -412,13 +408,13 @@ impl Host {
         let edit = self.appended();
         let version = self.version().raw();
         let landed = self.land(count)?;
-        // The run-up, as with entries.
-        let run_up = count.div_ceil(PORTIONS);
+        let mut told = 0;
+        // When counting begins and after how many: behind the run-up, as with entries. A few may
+        // come in one go, with no run-up to tell apart.
         let (mut start, mut first_told) = (super::stats::now(), 0);
         self.publish(edit);
-        let mut told = 0;
         while told < count {
-            if first_told == 0 && told >= run_up {
+            if first_told == 0 && told >= count.div_ceil(PORTIONS) {
                 (start, first_told) = (super::stats::now(), told);
             }
             self.step().await?;

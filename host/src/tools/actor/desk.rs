@@ -29,8 +29,8 @@ const WARNING: u8 = 2;
 pub(super) struct Desk {
     outgoing: Vec<ClientMessage>,
     last_request: RequestId,
-    /// Undecided proposals with the deeds in them, by number.
-    undecided: VecDeque<(ProposalId, Vec<&'static str>)>,
+    /// Undecided proposals with the deeds in them.
+    undecided: BTreeMap<ProposalId, Vec<&'static str>>,
     notices: Notices,
     /// Settings that the tool set; they go when it goes.
     settings: BTreeSet<String>,
@@ -122,16 +122,7 @@ impl Desk {
 
     /// Takes note that a proposal was decided; returns the deeds in it, or none if it is unknown.
     pub(super) fn decided(&mut self, id: ProposalId) -> Option<Vec<&'static str>> {
-        // Most are decided in order.
-        if self
-            .undecided
-            .front()
-            .is_some_and(|(first, _)| *first == id)
-        {
-            return self.undecided.pop_front().map(|(_, deeds)| deeds);
-        }
-        let at = self.undecided.binary_search_by_key(&id, |(id, _)| *id);
-        self.undecided.remove(at.ok()?).map(|(_, deeds)| deeds)
+        self.undecided.remove(&id)
     }
 
     /// Takes note of an entry, the first time that it is told.
@@ -200,7 +191,7 @@ impl Desk {
         if identity.rights.is_revoked() {
             return;
         }
-        self.undecided.push_back((id, deeds(&changes)));
+        self.undecided.insert(id, deeds(&changes));
         self.send_proposal(id, changes, identity);
     }
 
@@ -280,7 +271,7 @@ mod tests {
         let mut desk = Desk::default();
         for number in 1..=3 {
             let deeds = vec!["put"; usize::try_from(number).unwrap()];
-            desk.undecided.push_back((ProposalId::new(number), deeds));
+            desk.undecided.insert(ProposalId::new(number), deeds);
         }
         let mut decided = |number| {
             desk.decided(ProposalId::new(number))
