@@ -62,7 +62,7 @@ pub const MAIL_COUNT_MAX: usize = 256;
 /// What short calls ask for leaves together when they take no longer than this, in microseconds.
 ///
 /// Each sending wakes a session, which costs as much as telling some outcomes: with 50 a tool that
-/// proposes without end made 15 % fewer proposals.
+/// proposes without end made a tenth fewer (2026-12-02, medians of four runs each).
 pub const SEND_US: u64 = 150;
 /// Most patterns that a tool may follow.
 pub const PATTERN_COUNT_MAX: usize = 64;
