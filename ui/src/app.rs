@@ -33,6 +33,8 @@ mod exec;
 
 mod files;
 
+mod held;
+
 mod leading;
 
 mod look;
@@ -51,7 +53,7 @@ pub(crate) use files::directory_of;
 pub use open::fresh_window;
 
 use files::Pending;
-use leading::Held;
+use held::Held;
 use motion::Reveal;
 use mouse::{Click, Gesture};
 

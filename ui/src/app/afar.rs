@@ -14,8 +14,8 @@ use apex_core::text::Span;
 
 use super::App;
 use super::files::{Pending, directory_of};
-use super::leading::{HELD_COUNT_MAX, Held};
-use crate::input::{Action, Erase, Input};
+use super::held::{HELD_COUNT_MAX, Held};
+use crate::input::Erase;
 
 /// One step of editing from afar.
 #[derive(Clone, Debug)]
@@ -26,30 +26,6 @@ pub(super) enum Afar {
     Erase(Erase),
     /// Showing in `+Recovered` what was typed and met a change.
     Recover(String),
-}
-
-impl Held {
-    pub(super) fn is_afar_in(&self, in_view: ViewId) -> bool {
-        matches!(self, Self::Afar { view, .. } if *view == in_view)
-    }
-
-    /// Returns the text that would be lost with it.
-    pub(super) fn typed(&self) -> Option<String> {
-        match self {
-            Self::Input(Input::Action(Action::Insert(c))) => Some(c.to_string()),
-            Self::Input(Input::Paste(text))
-            | Self::Afar {
-                act: Afar::Type(text) | Afar::Recover(text),
-                ..
-            } => Some(text.clone()),
-            Self::Input(_)
-            | Self::Cut(_)
-            | Self::Paste(_)
-            | Self::Undo(..)
-            | Self::Command { .. }
-            | Self::Afar { .. } => None,
-        }
-    }
 }
 
 impl App {
@@ -88,17 +64,19 @@ impl App {
         self.propose_afar();
     }
 
-    /// Returns the last step of all, if it is in this view and not under way.
+    /// Returns the last step of all, if it is where the user is and not under way.
     fn last_unsent(&mut self, in_view: ViewId) -> Option<&mut Afar> {
+        let here = self.dot(in_view);
         match self.held.last_mut() {
             Some((
                 _,
                 Held::Afar {
                     view,
+                    at,
                     act,
                     sent: None,
                 },
-            )) if *view == in_view => Some(act),
+            )) if (*view, *at) == (in_view, here) => Some(act),
             _ => None,
         }
     }
@@ -112,8 +90,13 @@ impl App {
         }
         // The view's own selection is the leader's now.
         self.local.entry(view).or_insert(old);
-        let sent = None;
-        self.held.push((buffer, Held::Afar { view, act, sent }));
+        let held = Held::Afar {
+            view,
+            at: old.dot,
+            act,
+            sent: None,
+        };
+        self.held.push((buffer, held));
     }
 
     /// Proposes the next step, or does it where this UI has the lead by now. One at a time: each
@@ -130,7 +113,7 @@ impl App {
         let is_afar = |held: &Held| matches!(held, Held::Afar { .. });
         while let Some(index) = self.held.iter().position(|(_, held)| is_afar(held)) {
             let (buffer, held) = self.held[index].clone();
-            let Held::Afar { view, act, .. } = held else {
+            let Held::Afar { view, at, act, .. } = held else {
                 return;
             };
             let Some(base) = self.node().state().buffer(buffer).map(Buffer::version) else {
@@ -142,12 +125,10 @@ impl App {
             }
             if self.leads_text(view) {
                 self.held.remove(index);
-                let dot = self.dot(view);
-                self.set_dot(view, dot);
-                self.do_here(view, &act);
+                self.do_at(view, at, |app| app.do_here(view, at, &act));
                 continue;
             }
-            let splice = self.splice_of(view, &act);
+            let splice = self.splice_of(view, at, &act);
             let at = splice.at.q0;
             if splice.at.is_empty() && splice.text.is_empty() {
                 self.held.remove(index);
@@ -177,8 +158,7 @@ impl App {
         recovery(directory_of(name), name, text)
     }
 
-    fn splice_of(&self, view: ViewId, act: &Afar) -> Splice {
-        let dot = self.dot(view);
+    fn splice_of(&self, view: ViewId, dot: Span, act: &Afar) -> Splice {
         match act {
             Afar::Type(text) => Splice::new(dot, text.as_str()),
             Afar::Erase(_) if !dot.is_empty() => Splice::new(dot, ""),
@@ -188,8 +168,8 @@ impl App {
     }
 
     /// Does a step in a text that this UI leads.
-    pub(super) fn do_here(&mut self, view: ViewId, act: &Afar) {
-        let splice = self.splice_of(view, act);
+    fn do_here(&mut self, view: ViewId, at: Span, act: &Afar) {
+        let splice = self.splice_of(view, at, act);
         let group = self.node_mut().new_group();
         let done = match act {
             Afar::Type(text) => self.node_mut().type_text(view, text, group),
@@ -210,8 +190,24 @@ impl App {
             return false;
         };
         let (buffer, held) = self.held.remove(index);
-        let Held::Afar { view, act, sent } = held else {
+        let Held::Afar {
+            view,
+            at,
+            act,
+            sent,
+        } = held
+        else {
             return false;
+        };
+        let again = |act| {
+            let sent = None;
+            let held = Held::Afar {
+                view,
+                at,
+                act,
+                sent,
+            };
+            (buffer, held)
         };
         match outcome {
             Ok(_) if matches!(act, Afar::Recover(_)) => {
@@ -220,28 +216,30 @@ impl App {
             }
             Ok(_) => {
                 // Decided here, its entry came from nobody else.
-                if let Some((_, at)) = sent.filter(|_| self.leads_text(view)) {
+                if let Some((_, start)) = sent.filter(|_| self.leads_text(view)) {
                     let count = match &act {
                         Afar::Type(text) => text.chars().count() as u64,
                         Afar::Erase(_) | Afar::Recover(_) => 0,
                     };
-                    self.set_dot(view, Span::at(at + count));
+                    let end = Span::at(start + count);
+                    let is_next = |of, next| of == view && next == at;
+                    self.move_held(
+                        buffer,
+                        |of, next| if is_next(of, next) { end } else { next },
+                    );
+                    self.set_dot(view, end);
                 }
                 self.propose_afar();
             }
             // The leader changes; the next word of the daemon is the time to ask again.
             Err(Refusal::Retry(_)) => {
-                let sent = None;
-                self.held
-                    .insert(index, (buffer, Held::Afar { view, act, sent }));
+                self.held.insert(index, again(act));
             }
             Err(refusal) => {
                 match act {
                     Afar::Type(mut text) => {
                         self.take_typed(index, view, &mut text);
-                        let (act, sent) = (Afar::Recover(text), None);
-                        self.held
-                            .insert(index, (buffer, Held::Afar { view, act, sent }));
+                        self.held.insert(index, again(Afar::Recover(text)));
                     }
                     Afar::Erase(_) => self
                         .complain(&"what you erased was changed meanwhile; look, then erase again"),
@@ -273,8 +271,8 @@ impl App {
         }
     }
 
-    /// Returns the view whose step an entry is, and where it ended.
-    pub(super) fn afar_in(&self, record: &Record) -> Option<(ViewId, u64)> {
+    /// Returns the view whose step an entry is, where it was made, and where it ended.
+    pub(super) fn afar_in(&self, record: &Record) -> Option<(ViewId, Span, u64)> {
         let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op else {
             return None;
         };
@@ -287,10 +285,12 @@ impl App {
             // The same proposal may have its leader rewrite the tag.
             Held::Afar {
                 view,
+                at,
                 sent: Some((id, _)),
                 ..
             } if *id == origin.id && record.shard == Shard::Buffer(*of) => {
-                Some((*view, splice.at.q0 + splice.text.chars().count() as u64))
+                let end = splice.at.q0 + splice.text.chars().count() as u64;
+                Some((*view, *at, end))
             }
             _ => None,
         })
@@ -357,29 +357,5 @@ impl App {
             }
         }
         (!words.is_empty()).then(|| words.join("\n"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_held_knows_its_text() {
-        let view = ViewId::Top;
-        let afar = |act| Held::Afar {
-            view,
-            act,
-            sent: None,
-        };
-        for (held, typed) in [
-            (Held::Input(Input::Action(Action::Insert('x'))), Some("x")),
-            (Held::Input(Input::Paste("two".into())), Some("two")),
-            (afar(Afar::Type("three".into())), Some("three")),
-            (afar(Afar::Erase(Erase::Char)), None),
-            (Held::Undo(view, true), None),
-        ] {
-            assert_eq!(held.typed().as_deref(), typed, "{held:?}");
-        }
     }
 }

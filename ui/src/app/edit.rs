@@ -4,10 +4,10 @@ use apex_core::edit::Splice;
 use apex_core::ids::{GroupId, ViewId};
 use apex_core::text::Span;
 
-use super::leading::Held;
+use super::held::Edit;
 use super::motion::{self, Reveal};
 use super::{App, Effect, Typing};
-use crate::input::{Action, Erase, Input};
+use crate::input::Erase;
 
 /// Longest text that is offered to the terminal's clipboard, in bytes.
 const CLIPBOARD_LEN_MAX: usize = 100_000;
@@ -18,17 +18,22 @@ impl App {
         if c == '\n' && self.finish_find() {
             return;
         }
-        self.type_text(c.encode_utf8(&mut [0; 4]), Input::Action(Action::Insert(c)));
+        match self.focus {
+            Some(view) => self.type_char(view, c),
+            None => self.say("no text has the keyboard: click into one, or Alt-arrows"),
+        }
     }
 
-    fn type_text(&mut self, text: &str, input: Input) {
-        let Some(view) = self.focus else {
-            return self.say("no text has the keyboard: click into one, or Alt-arrows");
-        };
+    /// Types a character into a view.
+    pub(super) fn type_char(&mut self, view: ViewId, c: char) {
+        self.type_text(view, c.encode_utf8(&mut [0; 4]), || Edit::Type(c));
+    }
+
+    fn type_text(&mut self, view: ViewId, text: &str, edit: impl FnOnce() -> Edit) {
         if self.is_displaced(view) {
             return self.type_afar(view, text);
         }
-        if !self.may_edit(view, || Held::Input(input)) {
+        if !self.may_edit(view, edit) {
             return;
         }
         let dot = self.dot(view);
@@ -58,22 +63,35 @@ impl App {
         }
     }
 
-    /// Takes what the terminal pastes: one step of undo of its own.
+    /// Takes what the terminal pastes.
     pub(super) fn paste_from_terminal(&mut self, text: &str) {
+        match self.focus {
+            Some(view) => self.insert_text(view, text),
+            None => self.say("no text has the keyboard: click into one, or Alt-arrows"),
+        }
+    }
+
+    /// Types a text into a view: one step of undo of its own.
+    pub(super) fn insert_text(&mut self, view: ViewId, text: &str) {
         self.typing = None;
-        self.type_text(text, Input::Paste(text.into()));
+        self.type_text(view, text, || Edit::Insert(text.into()));
         self.typing = None;
     }
 
-    /// Erases the selection, or what the key says.
+    /// Erases in the text that has the keyboard.
     pub(super) fn erase(&mut self, what: Erase) {
-        let Some(view) = self.focus else {
-            return self.say("no text has the keyboard: click into one, or Alt-arrows");
-        };
+        match self.focus {
+            Some(view) => self.erase_in(view, what),
+            None => self.say("no text has the keyboard: click into one, or Alt-arrows"),
+        }
+    }
+
+    /// Erases a view's selection, or what the key says.
+    pub(super) fn erase_in(&mut self, view: ViewId, what: Erase) {
         if self.is_displaced(view) {
             return self.erase_afar(view, what);
         }
-        if !self.may_edit(view, || Held::Input(Input::Action(Action::Erase(what)))) {
+        if !self.may_edit(view, || Edit::Erase(what)) {
             return;
         }
         let dot = self.dot(view);
@@ -162,7 +180,7 @@ impl App {
             return;
         }
         let is_displaced = self.is_displaced(view);
-        if is_cutting && !is_displaced && !self.may_edit(view, || Held::Cut(view)) {
+        if is_cutting && !is_displaced && !self.may_edit(view, || Edit::Cut) {
             return;
         }
         self.snarf = self
@@ -186,7 +204,7 @@ impl App {
             let snarf = self.snarf.clone();
             return self.type_afar(view, &snarf);
         }
-        if self.snarf.is_empty() || !self.may_edit(view, || Held::Paste(view)) {
+        if self.snarf.is_empty() || !self.may_edit(view, || Edit::Paste) {
             return;
         }
         self.typing = None;
@@ -208,7 +226,7 @@ impl App {
 
     /// Undoes or redoes the latest step of a view's text, and of the others it belongs to.
     pub(super) fn undo(&mut self, view: ViewId, is_undo: bool) {
-        if !self.may_edit(view, || Held::Undo(view, is_undo)) {
+        if !self.may_edit(view, || Edit::Undo(is_undo)) {
             return;
         }
         self.typing = None;

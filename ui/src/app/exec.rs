@@ -6,7 +6,6 @@ use apex_core::node::windows::Placement;
 use apex_core::text::{Span, Text};
 
 use super::files::Pending;
-use super::leading::Held;
 use super::motion::{is_word, run_at};
 use super::{App, Effect};
 use crate::view::is_dirty;
@@ -218,10 +217,7 @@ impl App {
         if kind == Some(BufferKind::Directory) {
             return self.complain(&"a directory is not shown twice");
         }
-        if !self.may_edit(body, || Held::Command {
-            view: order.view,
-            command: "Zerox".into(),
-        }) {
+        if !self.may_command(body, "Zerox") {
             return;
         }
         match self.node_mut().zerox(window) {
@@ -242,10 +238,7 @@ impl App {
         };
         let body = ViewId::Body(window);
         let command = if is_forced { "Delete" } else { "Del" };
-        if !self.may_edit(body, || Held::Command {
-            view: order.view,
-            command: command.into(),
-        }) {
+        if !self.may_command(body, command) {
             return;
         }
         if !is_forced && !self.warn(command, &[window]) {
@@ -381,11 +374,7 @@ impl App {
         if !is_width(&order.argument) {
             return self.complain(&"Tab takes the cells of a tab, 1 to 64");
         }
-        let command = format!("Tab {}", order.argument);
-        if !self.may_edit(view, || Held::Command {
-            view: order.view,
-            command,
-        }) {
+        if !self.may_command(view, format!("Tab {}", order.argument)) {
             return;
         }
         let set = self

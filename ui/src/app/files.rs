@@ -11,7 +11,6 @@ use apex_core::proposal::Change;
 use apex_core::text::Span;
 
 use super::App;
-use super::leading::Held;
 use super::motion::Reveal;
 use super::open::Show;
 use crate::view::is_dirty;
@@ -117,8 +116,7 @@ impl App {
             }
         }
         let word = if is_forced { "Put!" } else { "Put" };
-        let command = format!("{word} {argument}");
-        if !self.may_edit(body, || Held::Command { view, command }) {
+        if !self.may_command(body, format!("{word} {argument}")) {
             return;
         }
         let path = (!argument.is_empty()).then(|| join(&self.directory(body), argument));
@@ -182,10 +180,7 @@ impl App {
             return self.say("no window has the keyboard: click into one, or Alt-arrows");
         };
         let body = ViewId::Body(window);
-        if !self.may_edit(body, || Held::Command {
-            view,
-            command: "Get".into(),
-        }) {
+        if !self.may_command(body, "Get") {
             return;
         }
         let Some((buffer, text, _)) = self.text(body) else {

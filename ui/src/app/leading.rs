@@ -3,55 +3,22 @@
 use apex_core::buffer::View;
 use apex_core::edit::{self, Bias};
 use apex_core::entry::{BufferOp, MetaOp, Op};
-use apex_core::ids::{AttachmentId, BufferId, ProposalId, SERVER, Shard, ViewId};
+use apex_core::ids::{AttachmentId, BufferId, SERVER, Shard, ViewId};
 use apex_core::log::Record;
 use apex_core::message::{ClientMessage, ErrorCode, ErrorMessage, ServerMessage};
 use apex_core::node::client::{Client, ClientEvent};
 use apex_core::proposal::Proposal;
 use apex_core::text::Span;
 
-use super::afar::Afar;
+use super::held::{HELD_COUNT_MAX, Held};
 use super::motion::Reveal;
 use super::{App, Effect};
-use crate::input::Input;
 use crate::view::Status;
 
-/// Most inputs that wait for the lead of a buffer; more are refused aloud.
-pub(super) const HELD_COUNT_MAX: usize = 4096;
-
-/// Something that waits for the lead of a buffer.
-#[derive(Clone, Debug)]
-pub(super) enum Held {
-    /// A key or a paste into the text that has the keyboard.
-    Input(Input),
-    /// A cut.
-    Cut(ViewId),
-    /// A paste of the snarf buffer.
-    Paste(ViewId),
-    /// Undo, or Redo.
-    Undo(ViewId, bool),
-    /// A command.
-    Command {
-        /// Where it was executed.
-        view: ViewId,
-        /// The command.
-        command: String,
-    },
-    /// Editing a text that another UI took over: proposed, one step after the other.
-    Afar {
-        /// Where.
-        view: ViewId,
-        /// What.
-        act: Afar,
-        /// The proposal that is under way with it, and where it edits.
-        sent: Option<(ProposalId, u64)>,
-    },
-}
-
 impl App {
-    /// Returns whether a view's text may be edited now. If not, says why; where the user leads the
+    /// Returns whether a view's text may be changed now. If not, says why; where the user leads the
     /// session, asks for the text and keeps `held` until it comes.
-    pub(super) fn may_edit(&mut self, view: ViewId, held: impl FnOnce() -> Held) -> bool {
+    pub(super) fn may_change(&mut self, view: ViewId, held: impl FnOnce() -> Held) -> bool {
         if self.leads_text(view) {
             return true;
         }
@@ -208,7 +175,7 @@ impl App {
                 }
                 ClientEvent::Overtaken { buffer, splices } => {
                     let back = |q| edit::map_back(&splices, q);
-                    self.move_local(buffer, back, back);
+                    self.move_local(buffer, |_, dot| Span::new(back(dot.q0), back(dot.q1)), back);
                 }
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
@@ -268,6 +235,7 @@ impl App {
             self.local.entry(view).or_insert(old);
         }
         self.keep_places();
+        self.do_held();
         let node = self.client.node();
         let held = &self.held;
         self.local.retain(|view, _| {
@@ -277,15 +245,6 @@ impl App {
             let buffer = node.and_then(|node| Some((node, node.state().buffer_of(*view)?)));
             buffer.is_some_and(|(node, buffer)| !node.leads(Shard::Buffer(buffer)))
         });
-        let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
-            .into_iter()
-            .partition(|(buffer, held)| {
-                !matches!(held, Held::Afar { .. }) && self.node().leads(Shard::Buffer(*buffer))
-            });
-        self.held = waiting;
-        for (_, held) in ready {
-            self.replay(held);
-        }
         self.propose_afar();
     }
 
@@ -314,35 +273,29 @@ impl App {
         }
     }
 
-    fn replay(&mut self, held: Held) {
-        match held {
-            Held::Input(Input::Action(action)) => self.act(action),
-            Held::Input(Input::Paste(text)) => self.paste_from_terminal(&text),
-            Held::Input(Input::Mouse(_) | Input::Resize(_)) => {}
-            Held::Cut(view) => self.cut(view, true),
-            Held::Paste(view) => self.paste(view),
-            Held::Undo(view, is_undo) => self.undo(view, is_undo),
-            Held::Command { view, command } => self.run_command(view, &command, None),
-            Held::Afar { view, act, .. } => self.do_here(view, &act),
-        }
-    }
-
     /// Takes entries of others: own selections move with their edits.
     fn follow(&mut self, records: &[std::sync::Arc<Record>]) {
         for record in records {
             match (&record.entry.op, record.shard) {
                 (Op::Buffer(BufferOp::Edit { splices, .. }), Shard::Buffer(buffer)) => {
                     let typed = self.afar_in(record);
+                    let goes_on = typed
+                        .filter(|(view, at, _)| self.dot(*view) == *at)
+                        .map(|(view, _, end)| (view, end));
                     let origin = record.entry.origin;
                     // What comes back was typed by this user: he goes on behind it.
                     let is_back = origin.is_some_and(|origin| self.client.is_recovery(origin));
                     let bias = if is_back { Bias::Right } else { Bias::Left };
-                    self.move_local(
-                        buffer,
-                        |q| edit::map(splices, q, bias),
-                        |q| edit::map(splices, q, Bias::Left),
-                    );
-                    if let Some((view, end)) = typed {
+                    let moved = |view, dot: Span| match typed {
+                        // Who has not moved since goes on behind it.
+                        Some((of, at, end)) if (of, at) == (view, dot) => Span::at(end),
+                        _ => Span::new(
+                            edit::map(splices, dot.q0, bias),
+                            edit::map(splices, dot.q1, bias),
+                        ),
+                    };
+                    self.move_local(buffer, moved, |q| edit::map(splices, q, Bias::Left));
+                    if let Some((view, end)) = goes_on {
                         self.set_dot(view, Span::at(end));
                         self.reveal(view, end, Reveal::Near);
                     }
@@ -362,20 +315,21 @@ impl App {
         }
     }
 
-    /// Moves the local selections and origins of a buffer's views.
+    /// Moves the local selections and origins of a buffer's views, and what waits for it.
     pub(super) fn move_local(
         &mut self,
         buffer: BufferId,
-        dot: impl Fn(u64) -> u64,
+        dot: impl Fn(ViewId, Span) -> Span,
         origin: impl Fn(u64) -> u64,
     ) {
+        self.move_held(buffer, &dot);
         let Some(node) = self.client.node() else {
             return;
         };
         for (view, local) in &mut self.local {
             if node.state().buffer_of(*view) == Some(buffer) {
                 *local = View {
-                    dot: Span::new(dot(local.dot.q0), dot(local.dot.q1)),
+                    dot: dot(*view, local.dot),
                     origin: origin(local.origin),
                 };
             }

@@ -213,6 +213,95 @@ fn where_the_user_looks_and_types_in_a_file_that_is_read_stays() {
     world.check_hashes();
 }
 
+/// A file of four lines, of which one and a half are there; then `script`, then the rest. Returns
+/// what its window shows then, and the world.
+fn done_while_read(script: &str) -> (World, String) {
+    let mut world = World::new(80, 60);
+    world
+        .disk
+        .insert("/t/big".into(), "one\ntwo\nthree\nfour\n".into());
+    world.open("/t/f", "f big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    let view = world.uis[0].app.focus.unwrap();
+    world.act(0, script);
+    assert_eq!(world.shown(0, view).replace('|', ""), "one\ntwo\nt");
+    world.read_on();
+    world.check_hashes();
+    let shown = world.shown(0, view);
+    (world, shown)
+}
+
+#[test]
+fn what_is_done_to_a_file_that_is_read_is_done_where_the_user_was_then() {
+    for (script, expect) in [
+        // The keyboard goes on to another window.
+        ("key Down\ntype x\nb1 f big", "one\nx|two\nthree\nfour\n"),
+        ("paste pq\nkey Down", "pqone\n|two\nthree\nfour\n"),
+        // The selection goes on in the same text.
+        ("type ab\nkey Down", "abone\n|two\nthree\nfour\n"),
+        (
+            "key Down\ntype ab\nkey Up\ntype cd",
+            "cd|one\nabtwo\nthree\nfour\n",
+        ),
+        (
+            "type ab\nkey Down\ntype cd\nkey Up\ntype ef",
+            "abef|one\ncdtwo\nthree\nfour\n",
+        ),
+        (
+            "key Down\ntype abc\nkey Left\nkey Backspace\nkey Down",
+            "on\nabctwo|\nthree\nfour\n",
+        ),
+        (
+            "key Shift-Down\nkey Ctrl-X\nkey Down",
+            "two\n|three\nfour\n",
+        ),
+        (
+            "key Down\ntype a\nkey Ctrl-Z\ntype b",
+            "one\nb|two\nthree\nfour\n",
+        ),
+    ] {
+        let (_, shown) = done_while_read(script);
+        assert_eq!(shown, expect, "{script}");
+    }
+}
+
+#[test]
+fn what_was_typed_into_a_file_that_is_read_goes_nowhere_else() {
+    let (world, shown) = done_while_read("type xyz\nb1 f big\ntype !");
+    assert_eq!(shown, "xyz|one\ntwo\nthree\nfour\n");
+    let here = world.uis[0].app.focus.unwrap();
+    assert!(
+        world.shown(0, here).contains("!|"),
+        "{}",
+        world.shown(0, here)
+    );
+    assert!(
+        !world.shown(0, here).contains("xyz"),
+        "{}",
+        world.shown(0, here)
+    );
+}
+
+#[test]
+fn a_command_about_a_file_that_is_read_is_about_no_other_when_it_was() {
+    let mut world = World::new(80, 60);
+    world.disk.insert("/t/big".into(), "one\ntwo\n".into());
+    let other = world.open("/t/f", "f big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    world.act(0, "key Alt-O\nkey End\ntype Del\nkey F5\nb1 f big");
+    let windows = |world: &World| {
+        let state = world.uis[0].app.node().state();
+        [window, other].map(|window| state.window(window).is_some())
+    };
+    assert_eq!(windows(&world), [true, true]);
+    world.read_on();
+    assert_eq!(windows(&world), [false, true]);
+    world.check_hashes();
+}
+
 #[test]
 fn what_a_command_shows_gets_the_keyboard_and_is_in_sight() {
     let mut world = World::new(80, 24);
@@ -337,19 +426,6 @@ fn a_command_shows_a_file_while_it_is_read_and_then_where_it_was_asked_to() {
     };
     world.propose(show(""));
     let view = world.uis[0].app.focus.unwrap();
-    {
-        let app = &world.uis[0].app;
-        for (id, w) in app.node().state().windows() {
-            println!("{id:?} {w:?}");
-        }
-        println!("has {}", app.node().state().buffer(buffer).is_some());
-        println!(
-            "{:?} {:?} {view:?} {}",
-            app.node().state().layout(),
-            app.node().window_of_buffer(buffer),
-            world.uis[0].app.status().text
-        );
-    }
     assert!(world.shown(0, view).starts_with("|line 0\n"));
     world.read_on();
     world.propose(show("8"));
