@@ -8,8 +8,7 @@ use core::ops::Deref;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes up to this many lie in the value itself: an entry of typing has about 40.
-const INLINE_LEN_MAX: usize = 46;
+const INLINE_LEN_MAX: usize = Bytes::INLINE_LEN_MAX;
 
 /// Bytes that are made once and never changed. Cloning costs nanoseconds.
 #[derive(Clone)]
@@ -20,6 +19,11 @@ enum Repr {
     /// Typing makes one entry a key; a piece of the heap for each cost more than its encoding.
     Inline(u8, [u8; INLINE_LEN_MAX]),
     Shared(Arc<[u8]>),
+}
+
+impl Bytes {
+    /// Bytes up to this many lie in the value itself: an entry of typing has about 40.
+    pub const INLINE_LEN_MAX: usize = 46;
 }
 
 impl Deref for Bytes {

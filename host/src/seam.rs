@@ -11,9 +11,10 @@
 //!    records of [`ToolHostMessage::Records`]. It is never handed the authority's state again,
 //!    except by a second `Snapshot`, which says that it fell behind and that everything it knew
 //!    of that session starts afresh. Without tools a text is kept once.
-//! 3. It runs on its own threads. A session never waits for it: the queue towards it takes any
-//!    number of messages, and what fills it is bounded by [`RECORD_QUEUE_COUNT_MAX`] per session
-//!    (a permit travels with each batch and comes back when the batch is dropped).
+//! 3. Its guests run on their own threads, it itself is a task beside the sessions, which follows
+//!    and passes on and waits for nothing. A session never waits for it: the queue towards it takes
+//!    any number of messages, and what fills it is bounded by [`RECORD_QUEUE_COUNT_MAX`] per
+//!    session (a permit travels with each batch and comes back when the batch is dropped).
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The tool host: WebAssembly components that follow sessions and propose changes.
 //!
-//! What it is not: a part of the daemon that anybody waits for. It runs on threads of its own,
-//! speaks to sessions as any other peer does, and whatever a tool does is an outcome of that tool.
+//! What it is not: a part of the daemon that anybody waits for. Its guests run on threads of their
+//! own, it speaks to sessions as any other peer does, and whatever a tool does is an outcome of
+//! that tool.
 //! Read in this order; a module imports only modules above it.
 
 pub mod limits;

@@ -515,7 +515,12 @@ impl Actor {
         self.tell(life).await?;
         let mut sent = Instant::now();
         while let Some(mail) = self.mails.pop_front() {
-            self.take_mail(life, mail).await?;
+            match mail {
+                Mail::Message(ServerMessage::ProposeResult { id, outcome }) => {
+                    self.decide(life, id, outcome).await?;
+                }
+                mail => self.take_mail(mail)?,
+            }
             if sent.elapsed() > Duration::from_micros(limits::SEND_US) {
                 self.send_desk().await?;
                 sent = Instant::now();
@@ -524,19 +529,16 @@ impl Actor {
         Ok(())
     }
 
-    async fn take_mail(&mut self, life: &mut Life, mail: Mail) -> Result<(), End> {
-        match mail {
-            Mail::Message(ServerMessage::ProposeResult { id, outcome }) => {
-                return self.decide(life, id, outcome).await;
-            }
+    /// Takes note of mail that needs no call.
+    fn take_mail(&mut self, mail: Mail) -> Result<(), End> {
+        match &mail {
             Mail::Message(ServerMessage::Reply {
-                answer: Err(ref error),
-                ..
+                answer: Err(error), ..
             }) => {
                 let words = format!("a request was refused: {error}");
                 self.part.log.push_host(&words);
             }
-            Mail::Message(ServerMessage::Error { ref error, .. }) => {
+            Mail::Message(ServerMessage::Error { error, .. }) => {
                 let words = format!("the session says: {error}");
                 self.part.log.push_host(&words);
             }

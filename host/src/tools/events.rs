@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use apex_core::buffer::Effect;
+use apex_core::bytes::Bytes;
 use apex_core::edit::Splice;
 use apex_core::entry::{
     BufferKind, BufferOp, Exec, LayoutOp, MetaOp, Op, SaveCause, TermLine, TermOp,
 };
-use apex_core::ids::{AttachmentId, BufferId, NoticeId, Shard, ViewId, WindowId};
+use apex_core::ids::{AttachmentId, BufferId, GroupId, NoticeId, Seq, Shard, ViewId, WindowId};
 use apex_core::log::Record;
 use apex_core::state::State;
 use apex_core::text::Span;
@@ -20,11 +21,43 @@ use super::bindings::{Entry, wit::types as wit};
 /// replayed: what one thread makes and another takes apart costs more than making it twice.
 #[derive(Clone, Debug)]
 pub struct Told {
-    record: Arc<Record>,
-    /// The version that it led to, if it is an edit.
+    shard: Shard,
+    seq: Seq,
+    author: AttachmentId,
+    bytes_len: usize,
+    what: What,
+}
+
+/// What there is to tell.
+#[derive(Clone, Debug)]
+enum What {
+    /// Typing: all of it lies here, one behind the other, so that the thread of a tool need not
+    /// fetch pieces that another one wrote all over the memory.
+    Key(Key),
+    /// Any other edit, and the version that it led to.
+    Edit(Arc<Record>, u64),
+    /// Everything else.
+    More(Box<More>),
+}
+
+/// An edit of one place by a short text.
+#[derive(Clone, Debug)]
+struct Key {
+    at: Span,
+    text: Bytes,
+    /// What the interface says of the edit, but for its splice.
+    edited: Edited,
+}
+
+/// An edit without its splices.
+#[derive(Clone, Copy, Debug)]
+struct Edited {
+    buffer: BufferId,
+    /// The version that it led to.
     version: u64,
-    /// What there is to tell beside an edit.
-    more: Option<Box<More>>,
+    group: u64,
+    is_undo: bool,
+    is_by_proposal: bool,
 }
 
 /// What an entry that is no edit says and leads to.
@@ -42,72 +75,141 @@ impl Told {
     /// Returns what a record says, given what it did to a text and the state right after it.
     #[must_use]
     pub fn new(record: &Arc<Record>, (effect, state): (&Effect, &State)) -> Self {
-        let (version, more) = match (&record.entry.op, record.shard) {
-            (Op::Buffer(BufferOp::Edit { .. }), Shard::Buffer(id)) => (version(state, id), None),
-            _ => (0, Some(Box::new(More::new(record, (effect, state))))),
+        let what = match (&record.entry.op, record.shard) {
+            (Op::Buffer(BufferOp::Edit { splices, group, .. }), Shard::Buffer(id)) => {
+                let version = version(state, id);
+                match splices.as_slice() {
+                    [splice] if splice.text.len() <= Bytes::INLINE_LEN_MAX => What::Key(Key {
+                        at: splice.at,
+                        text: splice.text.as_bytes().into(),
+                        edited: Edited::new(id, version, *group, record),
+                    }),
+                    _ => What::Edit(Arc::clone(record), version),
+                }
+            }
+            _ => What::More(Box::new(More::new(record, (effect, state)))),
         };
         Self {
-            record: Arc::clone(record),
-            version,
-            more,
+            shard: record.shard,
+            seq: record.entry.seq,
+            author: author(record),
+            bytes_len: record.bytes.len(),
+            what,
         }
     }
 
     /// Returns its shard.
     #[must_use]
-    pub fn shard(&self) -> Shard {
-        self.record.shard
+    pub const fn shard(&self) -> Shard {
+        self.shard
     }
 
     /// Returns how many bytes are in it.
     #[must_use]
-    pub fn bytes_len(&self) -> usize {
-        self.record.bytes.len()
+    pub const fn bytes_len(&self) -> usize {
+        self.bytes_len
+    }
+
+    fn more(&self) -> Option<&More> {
+        match &self.what {
+            What::More(more) => Some(more),
+            What::Key(_) | What::Edit(..) => None,
+        }
     }
 
     /// Returns the buffer's name, when the entry may have changed it; none also for a tag's.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.more.as_ref()?.name.as_deref()
+        self.more()?.name.as_deref()
     }
 
     /// Returns the shard that ended with it.
     #[must_use]
     pub fn gone(&self) -> Option<Shard> {
-        self.more.as_ref()?.gone
+        self.more()?.gone
     }
 
     /// Returns what was executed, for tools that offer commands.
     #[must_use]
     pub fn exec(&self) -> Option<&Exec> {
-        self.more.as_ref()?.exec.as_deref()
+        self.more()?.exec.as_deref()
     }
 
     /// Returns the notice that began with it, and whose it is.
     #[must_use]
     pub fn notice(&self) -> Option<(AttachmentId, NoticeId)> {
-        self.more.as_ref()?.notice
+        self.more()?.notice
     }
 
     /// Returns what it says as entries for a tool. `name` is how its shard is written.
     pub(super) fn entries(&self, name: &Arc<str>) -> impl Iterator<Item = Arc<Entry>> {
-        let edit = match (&self.record.entry.op, self.record.shard) {
-            (Op::Buffer(BufferOp::Edit { splices, group, .. }), Shard::Buffer(id)) => {
-                let group = group.map_or(0, apex_core::ids::GroupId::raw);
-                let event = edited(id, (self.version, splices), (group, false), &self.record);
-                Some(Arc::new(entry(&self.record, name, event)))
-            }
+        let event = match (&self.what, self.shard) {
+            (What::Key(key), _) => Some(key.event()),
+            (What::Edit(record, version), Shard::Buffer(id)) => match &record.entry.op {
+                Op::Buffer(BufferOp::Edit { splices, group, .. }) => {
+                    let edited = Edited::new(id, *version, *group, record);
+                    Some(edited.event(splices.iter().map(splice).collect()))
+                }
+                _ => None,
+            },
             _ => None,
         };
-        let more = self.more.iter().flat_map(|more| more.said.iter().cloned());
+        let edit = event.map(|event| Arc::new(self.entry(name, event)));
+        let more = self.more().into_iter();
+        let more = more.flat_map(|more| more.said.iter().cloned());
         edit.into_iter().chain(more)
+    }
+
+    fn entry(&self, name: &Arc<str>, event: wit::Event) -> Entry {
+        Entry {
+            shard: Arc::clone(name),
+            seq: self.seq.raw(),
+            author: self.author.raw(),
+            event,
+        }
     }
 
     /// Returns a `reset` of the entry's own shard in its place.
     pub(super) fn reset(&self) -> Entry {
-        let shard = self.shard().to_string();
+        let shard = self.shard.to_string();
         let event = wit::Event::Reset(vec![shard.clone()]);
-        entry(&self.record, &shard.into(), event)
+        self.entry(&shard.into(), event)
+    }
+}
+
+impl Key {
+    fn event(&self) -> wit::Event {
+        let splice = wit::Splice {
+            at: span(self.at),
+            // It was a text before.
+            text: String::from_utf8_lossy(&self.text).into_owned(),
+        };
+        self.edited.event(vec![splice])
+    }
+}
+
+impl Edited {
+    fn new(buffer: BufferId, version: u64, group: Option<GroupId>, record: &Record) -> Self {
+        Self {
+            buffer,
+            version,
+            group: group.map_or(0, GroupId::raw),
+            is_undo: false,
+            is_by_proposal: record.entry.origin.is_some(),
+        }
+    }
+
+    /// Returns it as an event that replaces these splices.
+    fn event(self, splices: Vec<wit::Splice>) -> wit::Event {
+        wit::Event::Edited(wit::Edited {
+            buffer: self.buffer.raw(),
+            before: self.version.saturating_sub(1),
+            after: self.version,
+            splices,
+            group: self.group,
+            undo: self.is_undo,
+            by_proposal: self.is_by_proposal,
+        })
     }
 }
 
@@ -116,7 +218,14 @@ impl More {
         let op = &record.entry.op;
         let name: Arc<str> = record.shard.to_string().into();
         let mut said = Vec::new();
-        let mut say = |event| said.push(Arc::new(entry(record, &name, event)));
+        let mut say = |event| {
+            said.push(Arc::new(Entry {
+                shard: Arc::clone(&name),
+                seq: record.entry.seq.raw(),
+                author: author(record).raw(),
+                event,
+            }));
+        };
         match (op, record.shard) {
             (Op::Buffer(op), Shard::Buffer(id)) => {
                 buffer_events(id, (op, effect), (record, state), &mut say);
@@ -154,17 +263,12 @@ impl More {
     }
 }
 
-fn entry(record: &Record, name: &Arc<str>, event: wit::Event) -> Entry {
+/// Returns who wanted an entry.
+fn author(record: &Record) -> AttachmentId {
     let entry = &record.entry;
-    let author = entry
+    entry
         .origin
-        .map_or(entry.attachment, |origin| origin.author);
-    Entry {
-        shard: Arc::clone(name),
-        seq: entry.seq.raw(),
-        author: author.raw(),
-        event,
-    }
+        .map_or(entry.attachment, |origin| origin.author)
 }
 
 fn version(state: &State, id: BufferId) -> u64 {
@@ -202,13 +306,13 @@ fn buffer_events(
             let end = buffer.map_or(0, |buffer| buffer.text().len());
             let at = Span::at(end.saturating_sub(text.chars().count() as u64));
             let steps = [vec![Splice::new(at, text.clone())]];
-            return edits(id, (&steps, 0, false), context, say);
+            return edits(id, (&steps, None, false), context, say);
         }
         BufferOp::Undo { group, .. } | BufferOp::Redo { group, .. } => {
             let Effect::Steps(steps) = effect else {
                 return;
             };
-            return edits(id, (steps, group.raw(), true), context, say);
+            return edits(id, (steps, Some(*group), true), context, say);
         }
         BufferOp::Name { name, .. } => wit::Event::Named(wit::Named {
             buffer: id.raw(),
@@ -245,33 +349,18 @@ fn buffer_events(
 /// Says one event for each version that an entry made.
 fn edits(
     id: BufferId,
-    (steps, group, undo): (&[Vec<Splice>], u64, bool),
+    (steps, group, is_undo): (&[Vec<Splice>], Option<GroupId>, bool),
     (record, state): (&Record, &State),
     say: &mut impl FnMut(wit::Event),
 ) {
     let first = version(state, id).saturating_sub(steps.len() as u64) + 1;
-    (first..)
-        .zip(steps)
-        .map(|step| edited(id, step, (group, undo), record))
-        .for_each(say);
-}
-
-/// Returns the edit that led to a version.
-fn edited(
-    id: BufferId,
-    (version, splices): (u64, &Vec<Splice>),
-    (group, undo): (u64, bool),
-    record: &Record,
-) -> wit::Event {
-    wit::Event::Edited(wit::Edited {
-        buffer: id.raw(),
-        before: version.saturating_sub(1),
-        after: version,
-        splices: splices.iter().map(splice).collect(),
-        group,
-        undo,
-        by_proposal: record.entry.origin.is_some(),
-    })
+    for (version, splices) in (first..).zip(steps) {
+        let edited = Edited {
+            is_undo,
+            ..Edited::new(id, version, group, record)
+        };
+        say(edited.event(splices.iter().map(splice).collect()));
+    }
 }
 
 fn splice(splice: &Splice) -> wit::Splice {
@@ -367,7 +456,7 @@ pub(super) fn line_text(line: &TermLine) -> String {
 #[cfg(test)]
 mod tests {
     use apex_core::entry::Saved;
-    use apex_core::ids::{GroupId, Version};
+    use apex_core::ids::Version;
 
     use super::super::replica::Replica;
     use super::super::testing::Script;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -31,8 +31,10 @@ macro_rules! call {
         let wall_ms = $wall_ms;
         let call_ms = $self.call_ms;
         let _running = begin(&$self.clock, &mut $self.store, call_ms);
-        let done = $export.$method(&mut $self.store, $($argument),*);
-        let done = within(wall_ms, done).await;
+        let done = {
+            let call = pin!($export.$method(&mut $self.store, $($argument),*));
+            within(wall_ms, call).await
+        };
         ended(done, wall_ms, call_ms, &$self.store)
     }};
 }
@@ -105,7 +107,7 @@ impl Instance {
         let _running = begin(&loaded.clock, &mut store, call_ms);
         let wall_ms = call_ms * limits::CALL_WALL_FACTOR;
         let made = {
-            let call = loaded.pre.instantiate_async(&mut store);
+            let call = pin!(loaded.pre.instantiate_async(&mut store));
             within(wall_ms, call).await
         };
         let made = ended(made, wall_ms, call_ms, &store)?;
@@ -211,8 +213,7 @@ impl Instance {
 
 /// Waits for a call, but not longer than this. Most calls are over when they are first looked at:
 /// only the others need a timer, and their time begins with it.
-async fn within<F: Future>(wall_ms: u64, call: F) -> Result<F::Output, Elapsed> {
-    let mut call = pin!(call);
+async fn within<F: Future>(wall_ms: u64, mut call: Pin<&mut F>) -> Result<F::Output, Elapsed> {
     let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
     match first {
         Poll::Ready(done) => Ok(done),

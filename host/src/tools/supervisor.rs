@@ -1,7 +1,8 @@
 //! The tool host's own task: sessions come and go, files come and go, users order.
 //!
 //! It never waits for a tool or for a session: what may take time is done by tasks that report
-//! back. So whatever one tool does, the replicas follow and every question is answered.
+//! back. So whatever one tool does, the replicas follow and every question is answered. It runs
+//! where the sessions run; guests are compiled and run on threads of their own.
 
 mod orders;
 
@@ -13,8 +14,9 @@ use std::time::Duration;
 
 use apex_core::ids::{ConnectionId, RequestId, SessionId};
 use apex_core::message::{ClientMessage, ErrorMessage, ServerMessage};
+use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
 
 use super::actor::{self, Mail, Part, Registry};
@@ -44,26 +46,50 @@ const SHUTDOWN_MS: u64 = 1_000;
 pub struct ToolHost;
 
 impl ToolHost {
-    /// Starts the tool host on threads of its own. Where they cannot be had there are no tools,
-    /// and the handle answers as it does when the tool host has ended.
+    /// Starts the tool host. Guests run on threads of their own. Where those cannot be had there
+    /// are no tools, and the handle answers as it does when the tool host has ended. What the tool
+    /// host itself does is a task of the caller's runtime, where sessions run too: records and
+    /// outcomes come to a tool over one change of threads, not two.
+    ///
+    /// # Panics
+    /// Outside a runtime.
     #[must_use]
     pub fn start(config: ToolConfig) -> ToolHandle {
         let (handle, messages) = ToolHandle::new();
-        let thread = std::thread::Builder::new().name("apex-tools".to_owned());
-        // Without the thread the receiver is dropped, which is how an ended host looks.
-        drop(thread.spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(WORKER_COUNT)
-                .thread_name("apex-tool")
-                .enable_all()
-                .build();
-            if let Ok(runtime) = runtime {
-                runtime.block_on(supervise(config, messages));
-                // A compilation cannot be interrupted; it is not waited for.
-                runtime.shutdown_background();
-            }
-        }));
+        // Without threads the receiver is dropped, which is how an ended host looks.
+        if let Ok(workers) = Workers::start() {
+            tokio::spawn(supervise(config, messages, workers));
+        }
         handle
+    }
+}
+
+/// The threads that run guests and compile them.
+struct Workers {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+impl Workers {
+    fn start() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKER_COUNT)
+            .thread_name("apex-tool")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+        })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        // A compilation cannot be interrupted; it is not waited for.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -144,6 +170,7 @@ struct LoadEnd {
 
 struct Supervisor {
     config: ToolConfig,
+    workers: Workers,
     loader: Result<Arc<Loader>, String>,
     loads: mpsc::UnboundedSender<LoadEnd>,
     /// Told by an actor that ends, of which session it was.
@@ -158,17 +185,25 @@ struct Supervisor {
 }
 
 /// Runs the tool host until it is shut down or nobody is left to speak to it.
-async fn supervise(config: ToolConfig, mut messages: mpsc::UnboundedReceiver<ToolHostMessage>) {
-    make_user_dirs(&config);
+async fn supervise(
+    config: ToolConfig,
+    mut messages: mpsc::UnboundedReceiver<ToolHostMessage>,
+    workers: Workers,
+) {
     let (sightings_sender, mut sightings) = mpsc::unbounded_channel();
     let (loads, mut load_ends) = mpsc::unbounded_channel();
     let (ends, mut actor_ends) = mpsc::unbounded_channel();
     let (asked, asked_receiver) = watch::channel(0);
     let dirs = config.plugin_dirs.clone();
-    tokio::spawn(watch_dirs(dirs, asked_receiver, sightings_sender));
-    let loader = Loader::new(&config.cache_dir);
+    let watching = watch_dirs(dirs, asked_receiver, sightings_sender);
+    let loader = at_leisure(|| {
+        make_user_dirs(&config);
+        Loader::new(&config.cache_dir)
+    });
+    workers.handle.spawn(watching);
     let mut supervisor = Supervisor {
         config,
+        workers,
         loader: loader.map(Arc::new).map_err(|error| error.to_string()),
         loads,
         ends,
@@ -196,15 +231,24 @@ async fn supervise(config: ToolConfig, mut messages: mpsc::UnboundedReceiver<Too
                 }
             }
             Some(session) = actor_ends.recv() => supervisor.unfollow(session),
-            Some(sighting) = sightings.recv() => supervisor.see(sighting),
-            Some(end) = load_ends.recv() => supervisor.loaded(end),
+            Some(sighting) = sightings.recv() => at_leisure(|| supervisor.see(sighting)),
+            Some(end) = load_ends.recv() => at_leisure(|| supervisor.loaded(end)),
             () = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline).await,
                     None => std::future::pending().await,
                 }
-            } => supervisor.answer_waiting(u64::MAX),
+            } => at_leisure(|| supervisor.answer_waiting(u64::MAX)),
         }
+    }
+}
+
+/// Does what may wait for a disk, where that keeps no session waiting.
+fn at_leisure<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        // There is no other thread to go on meanwhile.
+        _ => work(),
     }
 }
 
@@ -500,7 +544,7 @@ impl Supervisor {
         };
         slot.file = FileState::Compiling(offer.clone());
         let (path, generation, loads) = (path.clone(), slot.generation, self.loads.clone());
-        tokio::spawn(async move {
+        self.workers.handle.spawn(async move {
             // The semaphore is never closed; were it, compiling at once would still be right.
             let permit = loader.permits().acquire_owned().await;
             let load = tokio::task::spawn_blocking(move || {
@@ -647,7 +691,7 @@ impl Supervisor {
             leave: leave_receiver,
         };
         let ends = self.ends.clone();
-        let task = tokio::spawn(async move {
+        let task = self.workers.handle.spawn(async move {
             if let Some(before) = before {
                 // However it ended, its seat is free now.
                 drop(before.await);

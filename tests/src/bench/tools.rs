@@ -252,7 +252,7 @@ pub fn run(amount: Amount) -> Result<Table, BenchError> {
         "Replica: the tool host's own copy of the session, which is what lets it vouch for",
     );
     table.remark("the hash of what its tools saw; one for all tools of a session.");
-    table.remark("It replays on its own thread while the tool is told of what came before.");
+    table.remark("It replays beside the session while the tool is told of what came before.");
     table.remark("Tool host: records as a leader encoded them, replayed by the replica with the");
     table.remark(
         "chain hash, converted, told; proposals checked, taken at the host's outbound end.",

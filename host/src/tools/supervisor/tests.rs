@@ -17,6 +17,7 @@ fn supervisor(dir: &Path) -> (Supervisor, mpsc::UnboundedReceiver<LoadEnd>) {
     let supervisor = Supervisor {
         loader: Ok(Arc::new(Loader::new(Path::new("/dev/null")).unwrap())),
         config,
+        workers: Workers::start().unwrap(),
         loads,
         ends: mpsc::unbounded_channel().0,
         slots: BTreeMap::new(),
