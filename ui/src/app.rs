@@ -352,6 +352,7 @@ impl App {
             self.screen = view::screen(&State::new(), self.size);
             return;
         }
+        self.recover_gone();
         self.open_arguments();
         self.show_opened();
         if let Err(error) = self.node_mut().refresh_tags() {

@@ -116,13 +116,13 @@ impl App {
             let Held::Afar { view, at, act, .. } = held else {
                 return;
             };
-            let Some(base) = self.node().state().buffer(buffer).map(Buffer::version) else {
-                return;
-            };
             if let Afar::Recover(text) = &act {
                 let change = self.recovery(buffer, text);
                 return self.propose_held(index, change, 0);
             }
+            let Some(base) = self.node().state().buffer(buffer).map(Buffer::version) else {
+                return;
+            };
             if self.leads_text(view) {
                 self.held.remove(index);
                 self.do_at(view, at, |app| app.do_here(view, at, &act));

@@ -66,6 +66,12 @@ impl Held {
         matches!(self, Self::Afar { view, .. } if *view == in_view)
     }
 
+    const fn view(&self) -> ViewId {
+        match self {
+            Self::Edit { view, .. } | Self::Command { view, .. } | Self::Afar { view, .. } => *view,
+        }
+    }
+
     fn is_in(&self, in_view: ViewId) -> bool {
         matches!(self, Self::Edit { view, .. } | Self::Afar { view, .. } if *view == in_view)
     }
@@ -186,6 +192,52 @@ impl App {
         if self.focus != Some(view) {
             self.selected = selected;
         }
+    }
+
+    /// Lets nothing wait for a text that is gone: what was typed into it goes to `+Recovered`.
+    pub(super) fn recover_gone(&mut self) {
+        let is_gone = |app: &Self, held: &Held| {
+            let is_recovery = matches!(
+                held,
+                Held::Afar { sent: Some(_), .. }
+                    | Held::Afar {
+                        act: Afar::Recover(_),
+                        ..
+                    }
+            );
+            !is_recovery && app.text(held.view()).is_none()
+        };
+        if !self.held.iter().any(|(_, held)| is_gone(self, held)) {
+            return;
+        }
+        for (buffer, held) in std::mem::take(&mut self.held) {
+            if !is_gone(self, &held) {
+                self.held.push((buffer, held));
+                continue;
+            }
+            let (view, typed) = (held.view(), held.typed().unwrap_or_default());
+            match self.held.last_mut() {
+                Some((
+                    of,
+                    Held::Afar {
+                        act: Afar::Recover(text),
+                        sent: None,
+                        ..
+                    },
+                )) if *of == buffer => text.push_str(&typed),
+                _ if typed.is_empty() => {}
+                _ => {
+                    let recovery = Held::Afar {
+                        view,
+                        at: Span::at(0),
+                        act: Afar::Recover(typed),
+                        sent: None,
+                    };
+                    self.held.push((buffer, recovery));
+                }
+            }
+        }
+        self.propose_afar();
     }
 
     /// Moves the places of what waits for a buffer.

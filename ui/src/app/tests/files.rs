@@ -303,6 +303,24 @@ fn a_command_about_a_file_that_is_read_is_about_no_other_when_it_was() {
 }
 
 #[test]
+fn what_was_typed_into_a_window_that_closes_when_its_file_was_read_is_recovered() {
+    let mut world = World::new(80, 60);
+    world.disk.insert("/t/big".into(), "one\ntwo\n".into());
+    world.open("/t/f", "big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    world.act(0, "key Alt-D\ntype cd\npaste ef\nkey Backspace");
+    world.read_on();
+    world.act(0, "key Ctrl-L");
+    assert!(world.uis[0].app.node().state().window(window).is_none());
+    let recovered = world.text_of("/+Recovered").unwrap();
+    assert!(recovered.contains("cdef"), "{recovered}");
+    assert!(!world.uis[0].app.is_owing());
+    world.check_hashes();
+}
+
+#[test]
 fn what_a_command_shows_gets_the_keyboard_and_is_in_sight() {
     let mut world = World::new(80, 24);
     let text: String = (0..100).map(|line| format!("line {line}\n")).collect();
