@@ -72,11 +72,17 @@ struct Workers {
 
 impl Workers {
     fn start() -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKER_COUNT)
-            .thread_name("apex-tool")
-            .enable_all()
-            .build()?;
+        let build = || {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(WORKER_COUNT)
+                .thread_name("apex-tool")
+                .enable_all()
+                .build()
+        };
+        // On a thread of its own: tokio panics when the machine has no thread left for a worker.
+        let built = std::thread::Builder::new().spawn(build)?.join();
+        let no_threads = |_| std::io::Error::other("no threads for tools");
+        let runtime = built.map_err(no_threads)??;
         Ok(Self {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
@@ -440,7 +446,7 @@ impl Supervisor {
         let Following::Replica(replica) = &session.following else {
             return;
         };
-        let hashes = replica.hashes();
+        let hashes = at_leisure(|| replica.hashes());
         let link = session.link.clone();
         tokio::spawn(async move {
             // A session that has ended asks no more.

@@ -135,12 +135,22 @@ impl App {
     /// Does what has waited for a buffer that this UI leads by now.
     pub(super) fn do_held(&mut self) {
         let is_ready = |app: &Self, (buffer, held): &(BufferId, Held)| {
-            !matches!(held, Held::Afar { .. }) && app.node().leads(Shard::Buffer(*buffer))
+            // What waits for a window that is gone is recovered.
+            !matches!(held, Held::Afar { .. })
+                && app.node().leads(Shard::Buffer(*buffer))
+                && app.text(held.view()).is_some()
         };
         while let Some(index) = self.held.iter().position(|held| is_ready(self, held)) {
             match self.held.remove(index).1 {
                 Held::Edit { view, at, edit } => self.do_at(view, at, |app| app.edit(view, edit)),
-                Held::Command { view, command } => self.run_command(view, &command, None),
+                Held::Command { view, command } => {
+                    let before = self.focus.filter(|focus| focus.window() != view.window());
+                    self.run_command(view, &command, None);
+                    // Whoever went on to another window meanwhile keeps the keyboard there.
+                    if let Some(before) = before.filter(|view| self.text(*view).is_some()) {
+                        self.set_focus(before);
+                    }
+                }
                 Held::Afar { .. } => {}
             }
         }
@@ -164,6 +174,7 @@ impl App {
             return;
         };
         let (base, here, selected) = (text.version(), shown.dot, self.selected);
+        let (typed_from, anchor) = (self.typed_from, self.anchor);
         self.set_dot(view, at);
         act(self);
         let end = self.dot(view);
@@ -187,10 +198,44 @@ impl App {
                 Span::new(q0, edit::map(splices, span.q1, bias).max(q0))
             })
         };
-        self.move_held(buffer, moved);
+        let moved_origin = |q| {
+            let step = |q, splices: &Vec<_>| edit::map(splices, q, Bias::Left);
+            changes.iter().fold(q, step)
+        };
+        self.move_local(buffer, moved, moved_origin);
         self.set_dot(view, moved(view, here));
         if self.focus != Some(view) {
             self.selected = selected;
+        }
+        if self.focus != Some(view) || here != at {
+            // Who has gone on sees and does what he did.
+            (self.typed_from, self.anchor) = (typed_from, anchor);
+            self.set_origin(view, moved_origin(shown.origin));
+        }
+    }
+
+    /// Goes on by proposals with what waits for a text that another UI has taken over meanwhile.
+    pub(super) fn hold_displaced(&mut self) {
+        for index in 0..self.held.len() {
+            let (_, Held::Edit { view, at, edit }) = &self.held[index] else {
+                continue;
+            };
+            let (view, at) = (*view, *at);
+            let act = match edit {
+                Edit::Type(c) => Afar::Type(c.to_string()),
+                Edit::Insert(text) => Afar::Type(text.clone()),
+                Edit::Erase(what) => Afar::Erase(*what),
+                Edit::Cut | Edit::Paste | Edit::Undo(_) => continue,
+            };
+            if self.is_displaced(view) {
+                let sent = None;
+                self.held[index].1 = Held::Afar {
+                    view,
+                    at,
+                    act,
+                    sent,
+                };
+            }
         }
     }
 

@@ -158,9 +158,6 @@ impl App {
         if let Some(proposal) = proposal.filter(|proposal| self.has_accepted(proposal)) {
             self.shown_by_proposal(&proposal);
         }
-        if self.client.node().is_some() {
-            self.propose_afar();
-        }
         for event in events {
             match event {
                 ClientEvent::Welcome => self.welcome(),
@@ -183,6 +180,10 @@ impl App {
                 ClientEvent::Error(error) if !self.is_welcome => self.turned_away(&error),
                 ClientEvent::Error(error) => self.complain(&error),
             }
+        }
+        // Behind the entries: they move the places of what waits.
+        if self.client.node().is_some() {
+            self.propose_afar();
         }
     }
 
@@ -235,6 +236,7 @@ impl App {
             self.local.entry(view).or_insert(old);
         }
         self.keep_places();
+        self.hold_displaced();
         self.do_held();
         let node = self.client.node();
         let held = &self.held;

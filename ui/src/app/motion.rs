@@ -103,7 +103,7 @@ impl App {
         }
     }
 
-    fn set_origin(&mut self, view: ViewId, origin: u64) {
+    pub(super) fn set_origin(&mut self, view: ViewId, origin: u64) {
         let Some((buffer, _, old)) = self.text(view) else {
             return;
         };

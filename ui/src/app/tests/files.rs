@@ -321,6 +321,46 @@ fn what_was_typed_into_a_window_that_closes_when_its_file_was_read_is_recovered(
 }
 
 #[test]
+fn what_was_typed_into_a_window_that_closes_while_its_text_stays_is_recovered() {
+    let mut world = World::new(80, 60);
+    world.disk.insert("/t/big".into(), "one\ntwo\n".into());
+    world.open("/t/f", "f big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    world.act(0, "key Alt-2\nkey Alt-D\ntype cd");
+    world.act(0, "b1 f big\ntype x");
+    let here = world.uis[0].app.focus;
+    world.read_on();
+    world.act(0, "type y");
+    assert_eq!(
+        world.uis[0].app.focus, here,
+        "the keyboard stays where the user went"
+    );
+    assert!(world.shown(0, here.unwrap()).contains("xy|"));
+    assert_eq!(world.text_of("/t/big").unwrap(), "one\ntwo\n");
+    let recovered = world.text_of("/t/+Recovered").unwrap();
+    assert!(recovered.contains("cd"), "{recovered}");
+    world.check_hashes();
+}
+
+#[test]
+fn what_was_typed_while_a_file_was_read_lands_when_another_ui_took_over_meanwhile() {
+    let (mut world, _) = half_read();
+    let view = world.uis[0].app.focus.unwrap();
+    world.act(0, "type ab");
+    world.enter(80, 24, Takeover::Transfer);
+    world.act(0, "type cd");
+    world.read_on();
+    world.pass(1);
+    assert!(
+        world.shown(0, view).starts_with("abcd"),
+        "{}",
+        world.shown(0, view)
+    );
+    world.check_hashes();
+}
+
+#[test]
 fn what_a_command_shows_gets_the_keyboard_and_is_in_sight() {
     let mut world = World::new(80, 24);
     let text: String = (0..100).map(|line| format!("line {line}\n")).collect();
