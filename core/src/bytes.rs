@@ -8,8 +8,6 @@ use core::ops::Deref;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-const INLINE_LEN_MAX: usize = Bytes::INLINE_LEN_MAX;
-
 /// Bytes that are made once and never changed. Cloning costs nanoseconds.
 #[derive(Clone)]
 pub struct Bytes(Repr);
@@ -17,7 +15,7 @@ pub struct Bytes(Repr);
 #[derive(Clone)]
 enum Repr {
     /// Typing makes one entry a key; a piece of the heap for each cost more than its encoding.
-    Inline(u8, [u8; INLINE_LEN_MAX]),
+    Inline(u8, [u8; Bytes::INLINE_LEN_MAX]),
     Shared(Arc<[u8]>),
 }
 
@@ -39,7 +37,7 @@ impl Deref for Bytes {
 
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Self {
-        let mut inline = [0; INLINE_LEN_MAX];
+        let mut inline = [0; Self::INLINE_LEN_MAX];
         match (inline.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
             (Some(room), Ok(len)) => {
                 room.copy_from_slice(bytes);
@@ -105,9 +103,9 @@ mod tests {
         for len in [
             0,
             1,
-            INLINE_LEN_MAX - 1,
-            INLINE_LEN_MAX,
-            INLINE_LEN_MAX + 1,
+            Bytes::INLINE_LEN_MAX - 1,
+            Bytes::INLINE_LEN_MAX,
+            Bytes::INLINE_LEN_MAX + 1,
             9000,
         ] {
             let plain: Vec<u8> = (0..len).map(|i| i.to_le_bytes()[0]).collect();

@@ -34,8 +34,8 @@ enum What {
     /// Typing: all of it lies here, one behind the other, so that the thread of a tool need not
     /// fetch pieces that another one wrote all over the memory.
     Key(Key),
-    /// Any other edit, and the version that it led to.
-    Edit(Arc<Record>, u64),
+    /// Any other edit, with the record of its splices.
+    Edit(Edited, Arc<Record>),
     /// Everything else.
     More(Box<More>),
 }
@@ -77,14 +77,14 @@ impl Told {
     pub fn new(record: &Arc<Record>, (effect, state): (&Effect, &State)) -> Self {
         let what = match (&record.entry.op, record.shard) {
             (Op::Buffer(BufferOp::Edit { splices, group, .. }), Shard::Buffer(id)) => {
-                let version = version(state, id);
+                let edited = Edited::new(id, version(state, id), *group, record);
                 match splices.as_slice() {
                     [splice] if splice.text.len() <= Bytes::INLINE_LEN_MAX => What::Key(Key {
                         at: splice.at,
                         text: splice.text.as_bytes().into(),
-                        edited: Edited::new(id, version, *group, record),
+                        edited,
                     }),
-                    _ => What::Edit(Arc::clone(record), version),
+                    _ => What::Edit(edited, Arc::clone(record)),
                 }
             }
             _ => What::More(Box::new(More::new(record, (effect, state)))),
@@ -143,16 +143,13 @@ impl Told {
 
     /// Returns what it says as entries for a tool. `name` is how its shard is written.
     pub(super) fn entries(&self, name: &Arc<str>) -> impl Iterator<Item = Arc<Entry>> {
-        let event = match (&self.what, self.shard) {
-            (What::Key(key), _) => Some(key.event()),
-            (What::Edit(record, version), Shard::Buffer(id)) => match &record.entry.op {
-                Op::Buffer(BufferOp::Edit { splices, group, .. }) => {
-                    let edited = Edited::new(id, *version, *group, record);
-                    Some(edited.event(splices.iter().map(splice).collect()))
-                }
+        let event = match &self.what {
+            What::Key(key) => Some(key.event()),
+            What::Edit(edited, record) => match &record.entry.op {
+                Op::Buffer(BufferOp::Edit { splices, .. }) => Some(edited.event(splices)),
                 _ => None,
             },
-            _ => None,
+            What::More(_) => None,
         };
         let edit = event.map(|event| Arc::new(self.entry(name, event)));
         let more = self.more().into_iter();
@@ -161,12 +158,7 @@ impl Told {
     }
 
     fn entry(&self, name: &Arc<str>, event: wit::Event) -> Entry {
-        Entry {
-            shard: Arc::clone(name),
-            seq: self.seq.raw(),
-            author: self.author.raw(),
-            event,
-        }
+        entry(name, (self.seq, self.author), event)
     }
 
     /// Returns a `reset` of the entry's own shard in its place.
@@ -184,7 +176,7 @@ impl Key {
             // It was a text before.
             text: String::from_utf8_lossy(&self.text).into_owned(),
         };
-        self.edited.event(vec![splice])
+        self.edited.replacing(vec![splice])
     }
 }
 
@@ -199,8 +191,12 @@ impl Edited {
         }
     }
 
-    /// Returns it as an event that replaces these splices.
-    fn event(self, splices: Vec<wit::Splice>) -> wit::Event {
+    /// Returns it as an event with these splices.
+    fn event(self, splices: &[Splice]) -> wit::Event {
+        self.replacing(splices.iter().map(splice).collect())
+    }
+
+    fn replacing(self, splices: Vec<wit::Splice>) -> wit::Event {
         wit::Event::Edited(wit::Edited {
             buffer: self.buffer.raw(),
             before: self.version.saturating_sub(1),
@@ -219,12 +215,8 @@ impl More {
         let name: Arc<str> = record.shard.to_string().into();
         let mut said = Vec::new();
         let mut say = |event| {
-            said.push(Arc::new(Entry {
-                shard: Arc::clone(&name),
-                seq: record.entry.seq.raw(),
-                author: author(record).raw(),
-                event,
-            }));
+            let from = (record.entry.seq, author(record));
+            said.push(Arc::new(entry(&name, from, event)));
         };
         match (op, record.shard) {
             (Op::Buffer(op), Shard::Buffer(id)) => {
@@ -260,6 +252,15 @@ impl More {
                 _ => None,
             },
         }
+    }
+}
+
+fn entry(name: &Arc<str>, (seq, author): (Seq, AttachmentId), event: wit::Event) -> Entry {
+    Entry {
+        shard: Arc::clone(name),
+        seq: seq.raw(),
+        author: author.raw(),
+        event,
     }
 }
 
@@ -359,7 +360,7 @@ fn edits(
             is_undo,
             ..Edited::new(id, version, group, record)
         };
-        say(edited.event(splices.iter().map(splice).collect()));
+        say(edited.event(splices));
     }
 }
 

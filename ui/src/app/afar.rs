@@ -90,12 +90,7 @@ impl App {
         }
         // The view's own selection is the leader's now.
         self.local.entry(view).or_insert(old);
-        let held = Held::Afar {
-            view,
-            at: old.dot,
-            act,
-            sent: None,
-        };
+        let held = Held::afar(view, old.dot, act);
         self.held.push((buffer, held));
     }
 
@@ -199,16 +194,7 @@ impl App {
         else {
             return false;
         };
-        let again = |act| {
-            let sent = None;
-            let held = Held::Afar {
-                view,
-                at,
-                act,
-                sent,
-            };
-            (buffer, held)
-        };
+        let again = |act| (buffer, Held::afar(view, at, act));
         match outcome {
             Ok(_) if matches!(act, Afar::Recover(_)) => {
                 self.complain(&"what you typed met a change; it is in +Recovered");

@@ -18,9 +18,8 @@ impl App {
         if c == '\n' && self.finish_find() {
             return;
         }
-        match self.focus {
-            Some(view) => self.type_char(view, c),
-            None => self.say("no text has the keyboard: click into one, or Alt-arrows"),
+        if let Some(view) = self.keyboard() {
+            self.type_char(view, c);
         }
     }
 
@@ -65,9 +64,8 @@ impl App {
 
     /// Takes what the terminal pastes.
     pub(super) fn paste_from_terminal(&mut self, text: &str) {
-        match self.focus {
-            Some(view) => self.insert_text(view, text),
-            None => self.say("no text has the keyboard: click into one, or Alt-arrows"),
+        if let Some(view) = self.keyboard() {
+            self.insert_text(view, text);
         }
     }
 
@@ -80,9 +78,8 @@ impl App {
 
     /// Erases in the text that has the keyboard.
     pub(super) fn erase(&mut self, what: Erase) {
-        match self.focus {
-            Some(view) => self.erase_in(view, what),
-            None => self.say("no text has the keyboard: click into one, or Alt-arrows"),
+        if let Some(view) = self.keyboard() {
+            self.erase_in(view, what);
         }
     }
 

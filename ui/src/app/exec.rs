@@ -68,9 +68,7 @@ const COMMANDS: &[(&str, Command)] = &[
 impl App {
     /// Executes the selection or the word at the cursor of the text that has the keyboard.
     pub(super) fn execute_at_focus(&mut self, has_argument: bool) {
-        let Some(view) = self.focus else {
-            return self.say("no text has the keyboard: click into one, or Alt-arrows");
-        };
+        let Some(view) = self.keyboard() else { return };
         let argument = has_argument.then(|| self.selected_text());
         let dot = self.dot(view);
         self.execute(view, dot, argument);

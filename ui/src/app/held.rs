@@ -62,6 +62,16 @@ pub(super) enum Held {
 }
 
 impl Held {
+    /// Returns a step that is to be proposed.
+    pub(super) const fn afar(view: ViewId, at: Span, act: Afar) -> Self {
+        Self::Afar {
+            view,
+            at,
+            act,
+            sent: None,
+        }
+    }
+
     pub(super) fn is_afar_in(&self, in_view: ViewId) -> bool {
         matches!(self, Self::Afar { view, .. } if *view == in_view)
     }
@@ -228,13 +238,7 @@ impl App {
                 Edit::Cut | Edit::Paste | Edit::Undo(_) => continue,
             };
             if self.is_displaced(view) {
-                let sent = None;
-                self.held[index].1 = Held::Afar {
-                    view,
-                    at,
-                    act,
-                    sent,
-                };
+                self.held[index].1 = Held::afar(view, at, act);
             }
         }
     }
@@ -272,12 +276,7 @@ impl App {
                 )) if *of == buffer => text.push_str(&typed),
                 _ if typed.is_empty() => {}
                 _ => {
-                    let recovery = Held::Afar {
-                        view,
-                        at: Span::at(0),
-                        act: Afar::Recover(typed),
-                        sent: None,
-                    };
+                    let recovery = Held::afar(view, Span::at(0), Afar::Recover(typed));
                     self.held.push((buffer, recovery));
                 }
             }
@@ -303,12 +302,7 @@ mod tests {
     fn what_is_held_knows_its_text() {
         let (view, at) = (ViewId::Top, Span::at(0));
         let edit = |edit| Held::Edit { view, at, edit };
-        let afar = |act| Held::Afar {
-            view,
-            at,
-            act,
-            sent: None,
-        };
+        let afar = |act| Held::afar(view, at, act);
         for (held, typed) in [
             (edit(Edit::Type('x')), Some("x")),
             (edit(Edit::Insert("two".into())), Some("two")),

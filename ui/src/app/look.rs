@@ -26,9 +26,7 @@ pub(super) struct Probe {
 impl App {
     /// Looks up the selection or the word at the cursor of the text that has the keyboard.
     pub(super) fn look_at_focus(&mut self) {
-        let Some(view) = self.focus else {
-            return self.say("no text has the keyboard: click into one, or Alt-arrows");
-        };
+        let Some(view) = self.keyboard() else { return };
         let dot = self.dot(view);
         self.look(view, dot);
     }

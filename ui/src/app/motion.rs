@@ -20,9 +20,7 @@ pub(super) enum Reveal {
 impl App {
     /// Moves the cursor, or with `is_extending` one end of the selection.
     pub(super) fn go(&mut self, motion: Motion, is_extending: bool) {
-        let Some(view) = self.focus else {
-            return self.say("no text has the keyboard: click into one, or Alt-arrows");
-        };
+        let Some(view) = self.keyboard() else { return };
         self.typed_from = None;
         let dot = self.dot(view);
         let anchor = match self.anchor {

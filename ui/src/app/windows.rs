@@ -35,6 +35,14 @@ impl App {
         }
     }
 
+    /// Returns the view that has the keyboard; if none has it, says how to give it to one.
+    pub(super) fn keyboard(&mut self) -> Option<ViewId> {
+        if self.focus.is_none() {
+            self.say("no text has the keyboard: click into one, or Alt-arrows");
+        }
+        self.focus
+    }
+
     /// Makes the name in a tag that the user has changed the name of the buffer.
     pub(super) fn commit_rename(&mut self) {
         let renamed = self.node_mut().commit_rename();

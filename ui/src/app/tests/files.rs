@@ -213,17 +213,23 @@ fn where_the_user_looks_and_types_in_a_file_that_is_read_stays() {
     world.check_hashes();
 }
 
+/// A file of which half is there, in a tall screen below the text `f big` that names it. Returns
+/// the windows of both, its own first.
+fn reading(text: &str) -> (World, [WindowId; 2]) {
+    let mut world = World::new(80, 60);
+    world.disk.insert("/t/big".into(), text.into());
+    let other = world.open("/t/f", "f big|");
+    world.is_slow = true;
+    world.act(0, "key F6");
+    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    (world, [window, other])
+}
+
 /// A file of four lines, of which one and a half are there; then `script`, then the rest. Returns
 /// what its window shows then, and the world.
 fn done_while_read(script: &str) -> (World, String) {
-    let mut world = World::new(80, 60);
-    world
-        .disk
-        .insert("/t/big".into(), "one\ntwo\nthree\nfour\n".into());
-    world.open("/t/f", "f big|");
-    world.is_slow = true;
-    world.act(0, "key F6");
-    let view = world.uis[0].app.focus.unwrap();
+    let (mut world, [window, _]) = reading("one\ntwo\nthree\nfour\n");
+    let view = ViewId::Body(window);
     world.act(0, script);
     assert_eq!(world.shown(0, view).replace('|', ""), "one\ntwo\nt");
     world.read_on();
@@ -285,16 +291,11 @@ fn what_was_typed_into_a_file_that_is_read_goes_nowhere_else() {
 
 #[test]
 fn a_command_about_a_file_that_is_read_is_about_no_other_when_it_was() {
-    let mut world = World::new(80, 60);
-    world.disk.insert("/t/big".into(), "one\ntwo\n".into());
-    let other = world.open("/t/f", "f big|");
-    world.is_slow = true;
-    world.act(0, "key F6");
-    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    let (mut world, both) = reading("one\ntwo\n");
     world.act(0, "key Alt-O\nkey End\ntype Del\nkey F5\nb1 f big");
     let windows = |world: &World| {
         let state = world.uis[0].app.node().state();
-        [window, other].map(|window| state.window(window).is_some())
+        both.map(|window| state.window(window).is_some())
     };
     assert_eq!(windows(&world), [true, true]);
     world.read_on();
@@ -304,12 +305,7 @@ fn a_command_about_a_file_that_is_read_is_about_no_other_when_it_was() {
 
 #[test]
 fn what_was_typed_into_a_window_that_closes_when_its_file_was_read_is_recovered() {
-    let mut world = World::new(80, 60);
-    world.disk.insert("/t/big".into(), "one\ntwo\n".into());
-    world.open("/t/f", "big|");
-    world.is_slow = true;
-    world.act(0, "key F6");
-    let window = world.uis[0].app.focus.and_then(ViewId::window).unwrap();
+    let (mut world, [window, _]) = reading("one\ntwo\n");
     world.act(0, "key Alt-D\ntype cd\npaste ef\nkey Backspace");
     world.read_on();
     world.act(0, "key Ctrl-L");
@@ -322,11 +318,7 @@ fn what_was_typed_into_a_window_that_closes_when_its_file_was_read_is_recovered(
 
 #[test]
 fn what_was_typed_into_a_window_that_closes_while_its_text_stays_is_recovered() {
-    let mut world = World::new(80, 60);
-    world.disk.insert("/t/big".into(), "one\ntwo\n".into());
-    world.open("/t/f", "f big|");
-    world.is_slow = true;
-    world.act(0, "key F6");
+    let (mut world, _) = reading("one\ntwo\n");
     world.act(0, "key Alt-2\nkey Alt-D\ntype cd");
     world.act(0, "b1 f big\ntype x");
     let here = world.uis[0].app.focus;
