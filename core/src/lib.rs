@@ -17,7 +17,11 @@ pub mod text;
 
 pub mod edit;
 
+pub mod regexp;
+
 pub mod address;
+
+pub mod command;
 
 pub mod entry;
 

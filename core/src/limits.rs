@@ -27,6 +27,9 @@ pub const ANNOTATION_COUNT_MAX: usize = 100_000;
 /// Bytes of changes kept per buffer, for carrying proposals forward.
 pub const RECENT_LEN_MAX: usize = 4 << 20;
 
+/// Deepest nesting of commands in one text of them: each level takes room on the stack.
+pub const COMMAND_DEPTH_MAX: usize = 64;
+
 /// Undo bytes per buffer in a new session.
 pub const UNDO_LEN_DEFAULT: u64 = 64 << 20;
 /// Scrollback lines per terminal in a new session.

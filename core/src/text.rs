@@ -10,8 +10,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use memchr::memmem::Finder;
 use ropey::Rope;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Longest literal, in bytes, that is looked for by its own searcher; longer ones need a table.
+pub(crate) const LITERAL_LEN_MAX: usize = 256;
 
 /// A half-open range of code points.
 #[derive(
@@ -218,15 +222,52 @@ impl Text {
     /// Finds a literal at or after `from`, without wrapping. Linear time, in place.
     #[must_use]
     pub fn find(&self, needle: &str, from: u64) -> Option<Span> {
-        let from = from.min(self.len());
         let needle = needle.as_bytes();
         if needle.is_empty() {
             return None;
         }
+        let (from, end) = (self.byte_of(from), self.len_in_bytes());
+        let at = if needle.len() <= LITERAL_LEN_MAX {
+            self.find_bytes(&Finder::new(needle), from, end)?
+        } else {
+            self.find_long(needle, from)?
+        };
+        Some(self.span_of_bytes(at, at + needle.len()))
+    }
+
+    /// Finds a literal of at most [`LITERAL_LEN_MAX`] bytes in a range of bytes; returns where it
+    /// begins.
+    pub(crate) fn find_bytes(&self, finder: &Finder<'_>, from: usize, to: usize) -> Option<usize> {
+        let overlap = finder.needle().len() - 1;
+        let mut at = from;
+        // The end of what was read, in which a match may begin that ends in the next chunk.
+        let mut seam = Vec::new();
+        for chunk in self.byte_chunks(from, to) {
+            let bytes = chunk.as_bytes();
+            if !seam.is_empty() {
+                let tail = seam.len();
+                seam.extend_from_slice(&bytes[..overlap.min(bytes.len())]);
+                if let Some(offset) = finder.find(&seam) {
+                    return Some(at - tail + offset);
+                }
+                seam.truncate(tail);
+            }
+            if let Some(offset) = finder.find(bytes) {
+                return Some(at + offset);
+            }
+            seam.extend_from_slice(&bytes[bytes.len().saturating_sub(overlap)..]);
+            seam.drain(..seam.len().saturating_sub(overlap));
+            at += bytes.len();
+        }
+        None
+    }
+
+    /// Finds a literal of any length by the table of Knuth, Morris and Pratt.
+    fn find_long(&self, needle: &[u8], from: usize) -> Option<usize> {
         let failure = failure_table(needle);
         let mut matched = 0;
-        let mut at = self.rope.char_to_byte(index(from));
-        for chunk in self.rope.byte_slice(at..).chunks() {
+        let mut at = from;
+        for chunk in self.byte_chunks(from, self.len_in_bytes()) {
             for byte in chunk.bytes() {
                 while matched > 0 && needle[matched] != byte {
                     matched = failure[matched - 1];
@@ -234,12 +275,44 @@ impl Text {
                 matched += usize::from(needle[matched] == byte);
                 at += 1;
                 if matched == needle.len() {
-                    let q0 = self.rope.byte_to_char(at - needle.len()) as u64;
-                    return Some(Span::new(q0, self.rope.byte_to_char(at) as u64));
+                    return Some(at - needle.len());
                 }
             }
         }
         None
+    }
+
+    /// Returns the byte at which a position stands; the end for what lies past it.
+    pub(crate) fn byte_of(&self, q: u64) -> usize {
+        self.rope.char_to_byte(index(q.min(self.len())))
+    }
+
+    /// Returns the span of a range of bytes, both ends between code points.
+    pub(crate) fn span_of_bytes(&self, from: usize, to: usize) -> Span {
+        let q0 = self.rope.byte_to_char(from) as u64;
+        let q1 = self.rope.byte_to_char(to) as u64;
+        Span::new(q0, q1)
+    }
+
+    /// Returns how many bytes it has, as an index.
+    pub(crate) fn len_in_bytes(&self) -> usize {
+        self.rope.len_bytes()
+    }
+
+    /// Returns the byte at an index before the end.
+    pub(crate) fn byte_at(&self, at: usize) -> u8 {
+        self.rope.byte(at)
+    }
+
+    /// Returns the pieces of a range of bytes in order.
+    pub(crate) fn byte_chunks(&self, from: usize, to: usize) -> impl Iterator<Item = &str> {
+        self.rope.byte_slice(from..to).chunks()
+    }
+
+    /// Returns the pieces of a range of bytes from its end to its start.
+    pub(crate) fn byte_chunks_back(&self, from: usize, to: usize) -> impl Iterator<Item = &str> {
+        let slice = self.rope.byte_slice(from..to);
+        slice.chunks_at_byte(slice.len_bytes()).0.reversed()
     }
 
     /// Finds the next literal after `dot`, wrapping round, as B3 does; it may be `dot` itself.
