@@ -46,3 +46,6 @@ pub mod state;
 pub mod log;
 
 pub mod node;
+
+#[cfg(test)]
+mod golden_tests;
