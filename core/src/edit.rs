@@ -183,7 +183,7 @@ impl Shift {
 /// With [`Bias::Left`] these are the rules of acme's `textdelete` and `textinsert`: a position
 /// inside deleted text goes to its start, and an insertion at the position does not move it.
 #[must_use]
-pub fn map(splices: &[Splice], q: u64, bias: Bias) -> u64 {
+pub fn map(splices: &[Splice], mut q: u64, bias: Bias) -> u64 {
     let mut moved = Shift::default();
     for splice in splices {
         if splice.at.q0 > q || (splice.at.q0 == q && bias == Bias::Left) {
@@ -193,12 +193,11 @@ pub fn map(splices: &[Splice], q: u64, bias: Bias) -> u64 {
         let replaced = !splice.at.is_empty();
         if replaced && inside {
             // Deleted down to the start; there the insertion stands right at it.
-            let start = moved.forward(splice.at.q0);
-            return if bias == Bias::Left {
-                start
-            } else {
-                start + splice.count()
-            };
+            if bias == Bias::Left {
+                return moved.forward(splice.at.q0);
+            }
+            // Behind the insertion, and behind those of splices that follow without a gap.
+            q = splice.at.q1;
         }
         moved.pass(splice.at.len(), splice.count());
     }

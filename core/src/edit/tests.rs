@@ -102,6 +102,13 @@ fn a_position_with_right_bias_stays_behind_an_insertion() {
     let replace = [Splice::new(Span::new(1, 3), "x")];
     assert_eq!(map(&replace, 3, Bias::Right), 2);
     assert_eq!(map(&replace, 2, Bias::Right), 2);
+    // The insertion stands right where the deletion leaves the position.
+    let apart = [
+        Splice::new(Span::new(0, 1), ""),
+        Splice::new(Span::at(1), "x"),
+    ];
+    assert_eq!(map(&apart, 0, Bias::Right), 1);
+    assert_eq!(map(&apart, 0, Bias::Left), 0);
 }
 
 #[test]
