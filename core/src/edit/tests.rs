@@ -5,6 +5,8 @@ use alloc::vec;
 
 use super::*;
 
+mod small_world;
+
 fn applied(text: &str, splices: &[Splice]) -> String {
     let mut text = Text::from(text);
     check(splices, text.len()).unwrap();
