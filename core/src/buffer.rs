@@ -4,15 +4,16 @@
 //! one order. Undo lives here so that it survives the UI that made it.
 
 pub mod history;
+pub mod layer;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use self::history::{Group, History, Step};
+use self::layer::Layer;
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, ApplyLimits, BufferKind, BufferOp, Dot, Origin, Saved};
 use crate::ids::{AttachmentId, GroupId, ProposalId, Version, ViewId};
@@ -95,7 +96,7 @@ pub struct Buffer {
     views: BTreeMap<ViewId, View>,
     history: History,
     settings: BTreeMap<String, String>,
-    layers: BTreeMap<(AttachmentId, String), Arc<Vec<Annotation>>>,
+    layers: BTreeMap<(AttachmentId, String), Layer>,
     /// Highest accepted proposal of each live author.
     authors: BTreeMap<AttachmentId, ProposalId>,
 }
@@ -191,11 +192,11 @@ impl Buffer {
         self.settings.get(key).map(String::as_str)
     }
 
-    /// Returns the annotation layers: owner, name and spans.
-    pub fn layers(&self) -> impl Iterator<Item = (AttachmentId, &str, &[Annotation])> {
+    /// Returns the annotation layers: owner, name and annotations.
+    pub fn layers(&self) -> impl Iterator<Item = (AttachmentId, &str, &Layer)> {
         self.layers
             .iter()
-            .map(|((owner, name), spans)| (*owner, name.as_str(), spans.as_slice()))
+            .map(|((owner, name), layer)| (*owner, name.as_str(), layer))
     }
 
     /// Returns the highest proposal of an author that was accepted here.
@@ -253,6 +254,14 @@ impl Buffer {
             *highest = (*highest).max(origin.id);
         }
         Ok(effect)
+    }
+
+    /// Returns whether all that it keeps of positions lies in its text, as `apply` leaves it.
+    #[must_use]
+    pub(crate) fn is_sound(&self) -> bool {
+        let len = self.text.len();
+        let fits = |view: &View| view.dot.fits(len) && view.origin <= len;
+        self.views.values().all(fits) && self.layers.values().all(|layer| layer.end() <= len)
     }
 
     /// Returns whether it keeps anything of an attachment.
@@ -325,10 +334,8 @@ impl Buffer {
             view.dot = edit::map_span(splices, view.dot);
             view.origin = edit::map(splices, view.origin, edit::Bias::Left);
         }
-        for spans in self.layers.values_mut() {
-            for annotation in Arc::make_mut(spans) {
-                annotation.at = edit::map_span(splices, annotation.at);
-            }
+        for layer in self.layers.values_mut() {
+            layer.apply(splices);
         }
         self.version = self.version.next();
         inverse
@@ -465,7 +472,7 @@ impl Buffer {
         if spans.is_empty() {
             self.layers.remove(&key);
         } else {
-            self.layers.insert(key, Arc::new(spans.to_vec()));
+            self.layers.insert(key, Layer::new(spans));
         }
         Ok(Effect::None)
     }
@@ -487,17 +494,4 @@ fn new_len(len: u64, splices: &[Splice]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::errors_name;
-
-    #[test]
-    fn an_error_window_is_named_after_its_directory() {
-        for (directory, name) in [
-            ("/a/b/", "/a/b/+Errors"),
-            ("/a/b", "/a/b/+Errors"),
-            ("/", "/+Errors"),
-        ] {
-            assert_eq!(errors_name(directory), name);
-        }
-    }
-}
+mod tests;

@@ -4,6 +4,8 @@
 //! Every position that survives an edit (view, mark, proposal) moves by the rules of this module
 //! and nowhere else.
 
+pub mod marks;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;

@@ -194,7 +194,7 @@ impl State {
             return Err(SnapshotError::Version(version));
         }
         match postcard::take_from_bytes::<Self>(rest) {
-            Ok((state, [])) => Ok(state),
+            Ok((state, [])) if state.buffers().all(|(_, buffer)| buffer.is_sound()) => Ok(state),
             _ => Err(SnapshotError::Bytes),
         }
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use apex_core::buffer::layer::Note;
 use apex_core::buffer::{Buffer, View};
 use apex_core::entry::BufferKind;
 use apex_core::ids::{BufferId, Seq, Shard, ViewId, WindowId};
@@ -321,7 +322,7 @@ impl Painter<'_> {
         self.grid.fill(area, Role::plain(surface));
         let shape = shape(buffer, area);
         let origin = wrap::row_start(buffer.text(), view.origin, shape);
-        let inks = Inks::new(buffer, &key, origin);
+        let mut inks = Inks::new(&key);
         let has_cursor = key.has_focus && view.dot.is_empty();
         let (mut end, mut y, mut cursor) = (origin, area.y, None);
         let grid = &mut self.grid;
@@ -330,6 +331,7 @@ impl Painter<'_> {
             if y >= area.bottom() {
                 return;
             }
+            inks.note(buffer, Span::new(end, row.end));
             end = row.end;
             show_row(
                 grid,
@@ -408,21 +410,27 @@ pub fn view_of(scene: &Scene<'_>, buffer: &Buffer, id: ViewId) -> View {
 struct Inks {
     dot: Span,
     sweep: Option<Sweep>,
+    /// The annotations of the row that is being painted: a layer may have very many.
     notes: Vec<(Span, Tone)>,
 }
 
 impl Inks {
-    fn new(buffer: &Buffer, key: &Key, origin: u64) -> Self {
-        let notes = buffer
-            .layers()
-            .flat_map(|(_, _, spans)| spans.iter())
-            .filter(|note| note.at.q1 > origin)
-            .filter_map(|note| Some((note.at, Tone::of(&note.style, note.severity)?)))
-            .collect();
+    const fn new(key: &Key) -> Self {
         Self {
             dot: key.view.dot,
             sweep: key.sweep,
-            notes,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Turns to the row that shows this span.
+    fn note(&mut self, buffer: &Buffer, row: Span) {
+        self.notes.clear();
+        for (_, _, layer) in buffer.layers() {
+            let toned =
+                |(at, note): (Span, &Note)| Some((at, Tone::of(&note.style, note.severity)?));
+            self.notes
+                .extend(layer.touching(row).into_iter().filter_map(toned));
         }
     }
 

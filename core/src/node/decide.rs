@@ -9,11 +9,13 @@ use super::recent::CarryError;
 use super::windows::Placement;
 use super::{Node, NodeError};
 use crate::buffer::Buffer;
+use crate::buffer::layer::Layer;
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
 use crate::ids::{AttachmentId, BufferId, Shard, Version, ViewId, WindowId};
 use crate::limits;
 use crate::proposal::{Change, Landed, Outcome, Proposal, Refusal};
+use crate::text::Span;
 
 /// What the names of attachments begin with that are the user's own commands, not tools.
 pub const COMMAND_PREFIX: &str = "apex ";
@@ -386,9 +388,23 @@ impl Node {
     ) -> Result<Landed, Refusal> {
         let changes = self.changes_since(id, base).ok_or_else(|| self.stale(id))?;
         let mut carried = spans.to_vec();
-        for splices in changes {
-            for annotation in &mut carried {
-                annotation.at = edit::map_span(splices, annotation.at);
+        if !changes.is_empty() {
+            // No text since the base was longer than this.
+            let removed = changes.iter().flat_map(|splices| splices.iter());
+            let removed: u64 = removed.map(|splice| splice.at.len()).sum();
+            let len = removed
+                + self
+                    .state
+                    .buffer(id)
+                    .map_or(0, |buffer| buffer.text().len());
+            if let Some(wrong) = spans.iter().find(|annotation| !annotation.at.fits(len)) {
+                let Span { q0, q1 } = wrong.at;
+                return Err(Refusal::OutOfRange(alloc::format!("#{q0},#{q1}")));
+            }
+            let mut layer = Layer::new(spans);
+            changes.iter().for_each(|splices| layer.apply(splices));
+            for (annotation, (at, _)) in carried.iter_mut().zip(layer.iter()) {
+                annotation.at = at;
             }
         }
         let op = BufferOp::Annotate {

@@ -99,10 +99,11 @@ impl App {
     pub(super) fn annotation_status(&self) -> Option<Status> {
         let (_, buffer, view) = self.text(self.focus?)?;
         let q = view.dot.q0;
-        let notes = buffer.layers().flat_map(|(_, _, spans)| spans.iter());
-        let worst = notes
-            .filter(|note| note.at.q0 <= q && q <= note.at.q1 && !note.message.is_empty())
-            .max_by_key(|note| note.severity)?;
+        let layers = buffer.layers();
+        let (_, worst) = layers
+            .flat_map(|(_, _, layer)| layer.touching(Span::at(q)))
+            .filter(|(_, note)| !note.message.is_empty())
+            .max_by_key(|(_, note)| note.severity)?;
         let line = worst.message.lines().next().unwrap_or_default();
         Some(Status {
             text: line.to_owned(),

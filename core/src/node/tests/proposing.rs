@@ -221,6 +221,42 @@ fn a_proposal_with_another_authors_name_is_refused() {
 }
 
 #[test]
+fn annotations_of_an_older_text_are_carried_or_refused() {
+    let (mut world, ui, tool, buffer, view) = started();
+    world.peer(ui).node().select(view, Span::at(0)).unwrap();
+    world.type_text(ui, view, "xx");
+    world.run();
+    for (at, expected) in [
+        (Span::new(2, 4), Some(Span::new(4, 6))),
+        (Span::new(0, 6), Some(Span::new(0, 8))),
+        (Span::new(2, u64::MAX), None),
+        (Span::new(4, 2), None),
+    ] {
+        let annotation = crate::entry::Annotation {
+            at,
+            style: String::new(),
+            severity: 1,
+            message: String::from("old"),
+        };
+        let layer = Change::Annotate {
+            buffer,
+            base: Version::new(6),
+            layer: "check".into(),
+            spans: vec![annotation],
+        };
+        let id = propose(&mut world, tool, vec![layer]);
+        world.run();
+        let outcome = outcome(&mut world, tool, id).unwrap();
+        assert_eq!(outcome.is_ok(), expected.is_some(), "{at:?}");
+        let state = world.authority.node().state();
+        let mut layers = state.buffer(buffer).unwrap().layers();
+        let now = layers.find_map(|(_, _, layer)| layer.iter().next().map(|(at, _)| at));
+        assert_eq!(now.filter(|_| expected.is_some()), expected);
+    }
+    world.check();
+}
+
+#[test]
 fn annotations_move_with_edits_and_go_with_their_owner() {
     let (mut world, ui, tool, buffer, view) = started();
     let annotation = crate::entry::Annotation {
@@ -244,7 +280,7 @@ fn annotations_move_with_edits_and_go_with_their_owner() {
         let state = world.authority.node().state();
         let layers = state.buffer(buffer).unwrap().layers();
         layers
-            .flat_map(|(_, _, spans)| spans.iter().map(|a| a.at))
+            .flat_map(|(_, _, layer)| layer.iter().map(|(at, _)| at))
             .collect()
     };
     assert_eq!(spans(&world), [Span::new(4, 6)]);
