@@ -1,0 +1,212 @@
+//! The tail of a displaced leader: what it appended that did not arrive, and what becomes of it.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Client, ClientEvent, epoch_of};
+use crate::edit::Splice;
+use crate::entry::{BufferKind, Origin};
+use crate::ids::{BufferId, ProposalId, Seq, Shard, Version};
+use crate::log::{MirrorNotice, Record};
+use crate::message::ClientMessage;
+use crate::node::Node;
+use crate::proposal::{Change, Outcome, Refusal};
+
+/// Typed text that did not arrive before another leader took over.
+#[derive(Clone, Debug)]
+pub(super) struct Tail {
+    buffer: BufferId,
+    name: String,
+    /// The edit and its base, or none when it can only be shown.
+    edit: Option<(Version, Vec<Splice>)>,
+    /// What was typed, for `+Recovered`.
+    text: String,
+    /// Whether the text goes to `+Recovered` next.
+    is_conflict: bool,
+    /// Whether the owner knows that it is not in the state.
+    is_told: bool,
+}
+
+impl Client {
+    /// Keeps what the old node appended and the fresh snapshot does not have: re-appended where
+    /// the lease is still held, else a tail.
+    pub(super) fn gather_tails(&mut self, old: &Node, fresh: &mut Node) {
+        let me = old.attachment();
+        let covered: BTreeSet<BufferId> = self.tails.iter().map(|tail| tail.buffer).collect();
+        let shards: Vec<Shard> = old.log().shards().collect();
+        for shard in shards {
+            let mark = fresh.log().mark(shard);
+            let accepted = mark.map_or_else(Seq::default, |mark| mark.seq);
+            let own: Vec<&Arc<Record>> = old
+                .log()
+                .after(shard, accepted)
+                .filter(|record| record.entry.attachment == me)
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            let is_mine = fresh.leads(shard) && own[0].entry.epoch == epoch_of(fresh, shard);
+            let is_again = is_mine && own.iter().all(|record| again(fresh, record));
+            let Shard::Buffer(id) = shard else { continue };
+            if !is_again && !covered.contains(&id) {
+                self.tails
+                    .extend(tail_of(old, id, accepted, mark.is_some()));
+            }
+        }
+    }
+
+    /// Says which edits are not in the fresh state.
+    pub(super) fn tell_tails(&mut self, events: &mut Vec<ClientEvent>) {
+        for tail in self.tails.iter_mut().filter(|tail| !tail.is_told) {
+            tail.is_told = true;
+            if let Some((_, splices)) = &tail.edit {
+                events.push(ClientEvent::Overtaken {
+                    buffer: tail.buffer,
+                    splices: splices.clone(),
+                });
+            }
+        }
+    }
+
+    pub(super) fn take_outcome(
+        &mut self,
+        id: ProposalId,
+        outcome: Outcome,
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let Some(mut tail) = self.proposed.remove(&id) else {
+            return events.push(ClientEvent::Decided { id, outcome });
+        };
+        match outcome {
+            Ok(_) => {
+                let place = if tail.is_conflict {
+                    "+Recovered"
+                } else {
+                    "the buffer"
+                };
+                let words = alloc::format!(
+                    "text typed in {} before another UI took over is in {place}",
+                    tail.name
+                );
+                events.push(ClientEvent::Recovered(words));
+            }
+            Err(Refusal::Retry(_)) => self.tails.push(tail),
+            Err(_) => {
+                tail.is_conflict = true;
+                self.tails.push(tail);
+                self.retry(out);
+            }
+        }
+    }
+
+    /// Proposes the tails that wait.
+    pub fn retry(&mut self, out: &mut Vec<ClientMessage>) {
+        if self.is_resyncing || self.node.is_none() {
+            return;
+        }
+        for mut tail in core::mem::take(&mut self.tails) {
+            let change = match tail.edit.clone().filter(|_| !tail.is_conflict) {
+                Some((base, splices)) => Change::Edit {
+                    buffer: tail.buffer,
+                    base,
+                    splices,
+                },
+                None => {
+                    tail.is_conflict = true;
+                    let directory = tail.name.rfind('/').map_or("", |at| &tail.name[..=at]);
+                    recovery(directory, &tail.name, &tail.text)
+                }
+            };
+            if let Some((id, message)) = self.propose(vec![change]) {
+                self.proposed.insert(id, tail);
+                out.push(message);
+            }
+        }
+    }
+
+    /// Returns whether typed text is, or may be, still on its way to a new leader. Until then the
+    /// state lacks it, or has what no other party has.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.is_resyncing || !self.tails.is_empty() || !self.proposed.is_empty()
+    }
+
+    /// Returns whether a proposal brings back what was typed before another UI took over.
+    #[must_use]
+    pub fn is_recovery(&self, origin: Origin) -> bool {
+        let is_mine = |node: &Node| node.attachment() == origin.author;
+        self.node.as_ref().is_some_and(is_mine) && self.proposed.contains_key(&origin.id)
+    }
+}
+
+/// Makes the shards of the old node again that the daemon had not heard of when it made the fresh
+/// snapshot. A shard that the metalog announced and that is gone was ended by somebody else; what
+/// this node made while another party led the session is refused, and its text is a tail.
+pub(super) fn make_again(old: &mut Node, fresh: &mut Node) {
+    let unsent = old.log.take_notices();
+    if fresh.leads(Shard::Layout) {
+        let is_new = |shard: &Shard| {
+            old.leads(*shard)
+                && old.state.meta().lease(*shard).is_none()
+                && fresh.log.mark(*shard).is_none()
+        };
+        let shards: Vec<Shard> = old.log.shards().filter(is_new).collect();
+        for shard in shards {
+            // It is not there, so this does not fail.
+            let _ = fresh.create_shard(shard).is_ok();
+        }
+    }
+    for notice in &unsent {
+        if let MirrorNotice::Deleted(shard) = notice {
+            // What another party leads by now, or nobody knows, stays as it is.
+            let _ = fresh.delete_shard(*shard).is_ok();
+        }
+    }
+    fresh.log.restore_notices(&unsent);
+}
+
+/// Appends a record of the old node to the fresh one, byte for byte.
+fn again(fresh: &mut Node, record: &Arc<Record>) -> bool {
+    let is_followed = matches!(fresh.follow(record.shard, &record.bytes), Ok(Some(_)));
+    if is_followed {
+        fresh.unshipped.insert(record.shard);
+    }
+    is_followed
+}
+
+/// Returns what an old node typed into a buffer behind `accepted`.
+pub(super) fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<Tail> {
+    let buffer = node.state.buffer(id)?;
+    if buffer.kind() == BufferKind::Tag {
+        return None;
+    }
+    let name = String::from(buffer.name());
+    let edit = node.tail_since(id, accepted).filter(|_| is_known);
+    let text = match &edit {
+        Some((_, splices)) if splices.is_empty() => return None,
+        Some((_, splices)) => splices.iter().map(|splice| splice.text.as_str()).collect(),
+        None => buffer.text().slice(crate::text::Span::new(0, u64::MAX)),
+    };
+    Some(Tail {
+        buffer: id,
+        name,
+        edit,
+        text,
+        is_conflict: false,
+        is_told: false,
+    })
+}
+
+/// Returns the change that shows text in `+Recovered` of a directory, which ends in a slash: it was
+/// typed in the buffer `name` and met somebody else's change.
+#[must_use]
+pub fn recovery(directory: &str, name: &str, text: &str) -> Change {
+    Change::Append {
+        name: alloc::format!("{directory}+Recovered"),
+        text: alloc::format!("typed in {name} and overtaken:\n{text}\n"),
+    }
+}
