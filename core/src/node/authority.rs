@@ -449,9 +449,17 @@ impl Authority {
         })
     }
 
-    /// Publishes what SERVER appended since the last call, Meta first.
+    /// Publishes what SERVER appended since the last call, Meta first, then routes the proposals
+    /// that wait: who leads by now must know that before it hears of them.
     pub fn settle(&mut self, now: Millis, out: &mut Vec<Output>) {
-        self.route_waiting(now, out);
+        self.publish(out);
+        if !self.waiting.is_empty() {
+            self.route_waiting(now, out);
+            self.publish(out);
+        }
+    }
+
+    fn publish(&mut self, out: &mut Vec<Output>) {
         // A refusal means that another party leads the tag and refreshes it.
         let _ = self.node.refresh_tags().is_ok();
         let shards = core::mem::take(&mut self.node.unshipped);

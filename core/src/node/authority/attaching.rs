@@ -60,7 +60,7 @@ impl Authority {
         if kind == AttachmentKind::Ui && !is_watcher {
             self.lead_all(now, id, hello.takeover == Takeover::Steal);
         }
-        self.settle(now, out);
+        self.publish(out);
         self.peers.insert(
             connection,
             Peer {

@@ -88,7 +88,7 @@ impl Authority {
         }
         let deadline = Some(now.after(limits::PROPOSAL_WAIT_MS));
         self.waiting.push_back(Waiting { proposal, deadline });
-        self.route_waiting(now, out);
+        self.settle(now, out);
     }
 
     /// Routes the proposals that wait, in order, as far as their leaders are there.
@@ -158,15 +158,9 @@ impl Authority {
             .filter_map(|after| self.host_follow_up(after))
             .collect();
         // The entries go out before the outcome, so that the author has them when it hears of it.
-        self.publish_here(out);
+        self.publish(out);
         self.answer(proposal.author, proposal.id, outcome, out);
         out.extend(follow_ups);
-    }
-
-    fn publish_here(&mut self, out: &mut Vec<Output>) {
-        let waiting = core::mem::take(&mut self.waiting);
-        self.settle(Millis::default(), out);
-        self.waiting = waiting;
     }
 
     /// Tells the author how a proposal ended.

@@ -185,6 +185,36 @@ fn a_proposal_that_was_rerouted_is_applied_once() {
 }
 
 #[test]
+fn what_waits_for_a_leader_that_is_away_is_decided_by_the_ui_that_comes() {
+    let (mut world, first, tool, buffer, _) = started();
+    world.disconnect(first);
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, 0, 0, "#")]);
+    assert!(outcome(&mut world, tool, id).is_none(), "it waits");
+    let second = world.ui();
+    assert!(world.is_leading(second));
+    let landed = outcome(&mut world, tool, id).unwrap();
+    assert!(landed.is_ok(), "{landed:?}");
+    assert_eq!(world.text(buffer), "#abcdef");
+    world.check();
+}
+
+#[test]
+fn what_waits_for_a_transfer_is_decided_by_who_gets_the_lease() {
+    let (mut world, first, tool, buffer, _) = started();
+    world.peer(first).is_asleep = true;
+    let second = world.ui();
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, 0, 0, "#")]);
+    assert!(outcome(&mut world, tool, id).is_none(), "it waits");
+    world.peer(first).is_asleep = false;
+    world.run();
+    assert!(world.is_leading(second));
+    let landed = outcome(&mut world, tool, id).unwrap();
+    assert!(landed.is_ok(), "{landed:?}");
+    assert_eq!(world.text(buffer), "#abcdef");
+    world.check();
+}
+
+#[test]
 fn an_author_is_told_to_retry_when_the_leader_stays_away_and_server_waits() {
     let (mut world, first, tool, buffer, _) = started();
     world.disconnect(first);
