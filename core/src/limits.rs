@@ -26,6 +26,8 @@ pub const EXEC_COUNT_MAX: usize = 64;
 pub const ANNOTATION_COUNT_MAX: usize = 100_000;
 /// Bytes of changes kept per buffer, for carrying proposals forward.
 pub const RECENT_LEN_MAX: usize = 4 << 20;
+/// Bytes of entries that a client keeps while it waits for a fresh snapshot.
+pub const MISSED_LEN_MAX: usize = 4 << 20;
 
 /// Deepest nesting of commands in one text of them: each level takes room on the stack.
 pub const COMMAND_DEPTH_MAX: usize = 64;

@@ -242,6 +242,19 @@ impl Log {
         self.shards.get(&shard).map(|log| log.base.next())
     }
 
+    /// Returns the chain hash of a shard after entry `seq`; none when that entry is not kept, or
+    /// not there yet.
+    #[must_use]
+    pub fn chain_at(&self, shard: Shard, seq: Seq) -> Option<ChainHash> {
+        let log = self.shards.get(&shard)?;
+        if seq == log.base {
+            return Some(log.base_chain);
+        }
+        let passed = seq.raw().checked_sub(log.base.raw() + 1)?;
+        let record = log.records.get(usize::try_from(passed).ok()?)?;
+        Some(record.chain)
+    }
+
     /// Returns the kept entries of a shard after `after`, in order.
     pub fn after(&self, shard: Shard, after: Seq) -> impl Iterator<Item = &Arc<Record>> {
         let log = self.shards.get(&shard);

@@ -6,6 +6,7 @@
 //!    the client asks for a fresh snapshot, and the tail is proposed to the new leader; what
 //!    conflicts goes to `+Recovered`. Nothing typed is dropped.
 
+mod missed;
 mod tails;
 
 use alloc::collections::BTreeMap;
@@ -13,13 +14,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::missed::Missed;
 pub use self::tails::recovery;
-use self::tails::{Tail, make_again, tail_of};
+use self::tails::{Tail, has_own, make_again, tail_of};
 use super::Node;
 use super::decide::FollowUp;
 use crate::bytes::Bytes;
 use crate::edit::Splice;
-use crate::entry::{AttachmentKind, MetaOp, Op};
+use crate::entry::{AttachmentKind, ChainHash, MetaOp, Op};
 use crate::ids::{AttachmentId, BufferId, ProposalId, RequestId, SERVER, Seq, Shard};
 use crate::limits;
 use crate::log::{MirrorNotice, Record};
@@ -35,7 +37,7 @@ use crate::state::State;
 pub enum ClientEvent {
     /// The node is there, or was replaced by a fresh one.
     Welcome,
-    /// Entries of others were applied.
+    /// Entries of others were applied, or are in the snapshot that came in place of them.
     Entries(Vec<Arc<Record>>),
     /// A request was answered.
     Reply {
@@ -52,7 +54,8 @@ pub enum ClientEvent {
         outcome: Outcome,
     },
     /// What was typed into a buffer is not in the fresh state, and on its way to the new leader:
-    /// positions of the old text go back over this edit, by [`crate::edit::map_back`].
+    /// positions of the old text go back over this edit, by [`crate::edit::map_back`]. What the
+    /// new leader did since comes as entries behind this, then [`Self::Welcome`].
     Overtaken {
         /// Which buffer.
         buffer: BufferId,
@@ -85,6 +88,8 @@ pub struct Client {
     /// Tails that were proposed.
     proposed: BTreeMap<ProposalId, Tail>,
     welcome: Option<Welcome>,
+    /// What others appended while a fresh snapshot was on its way.
+    missed: Missed,
 }
 
 impl Client {
@@ -102,6 +107,7 @@ impl Client {
             tails: Vec::new(),
             proposed: BTreeMap::new(),
             welcome: None,
+            missed: Missed::new(),
         }
     }
 
@@ -333,10 +339,18 @@ impl Client {
             .map_or(1, Node::counter)
             .max(welcome.counter_floor);
         let mut node = Node::mirror(welcome.attachment, state, &welcome.marks, counter);
+        let missed = core::mem::replace(&mut self.missed, Missed::new());
         if let Some(mut old) = self.node.take() {
+            let records = missed.records(&old, &node);
+            node.learn(&records);
             make_again(&mut old, &mut node);
             self.keep_shipped(&old, &node);
             self.gather_tails(&old, &mut node);
+            // Positions of the old text go back over the tails, then forward over what was missed.
+            self.tell_tails(events);
+            if !records.is_empty() {
+                events.push(ClientEvent::Entries(records));
+            }
         }
         node.touched = node.state.buffers().map(|(id, _)| id).collect();
         self.node = Some(node);
@@ -345,7 +359,6 @@ impl Client {
         self.acked.clear();
         self.add_views();
         events.push(ClientEvent::Welcome);
-        self.tell_tails(events);
         self.retry(out);
         self.flush(out);
     }
@@ -370,6 +383,7 @@ impl Client {
         for (shard, bytes) in entries {
             let Some(node) = &mut self.node else { return };
             if self.is_resyncing && *shard != Shard::Meta {
+                self.missed.push(*shard, bytes);
                 continue;
             }
             match node.follow(*shard, bytes) {
@@ -452,8 +466,10 @@ impl Client {
                 }
                 true
             }
-            MetaOp::LeaseReclaim { shard, head, .. } => {
-                self.take_reclaim(*shard, *head, out);
+            MetaOp::LeaseReclaim {
+                shard, head, chain, ..
+            } => {
+                self.take_reclaim(*shard, (*head, *chain), out);
                 true
             }
             MetaOp::Detach(id) => {
@@ -467,20 +483,27 @@ impl Client {
     }
 
     /// A shard went to the daemon at `head`: entries of ours behind it were not accepted.
-    fn take_reclaim(&mut self, shard: Shard, head: Seq, out: &mut Vec<ClientMessage>) {
+    fn take_reclaim(
+        &mut self,
+        shard: Shard,
+        (head, chain): (Seq, ChainHash),
+        out: &mut Vec<ClientMessage>,
+    ) {
         let Some(node) = &self.node else { return };
-        let me = node.attachment();
-        let is_lost = node
+        let is_other = node
             .log
-            .after(shard, head)
-            .any(|record| record.entry.attachment == me);
-        if !is_lost {
-            return;
-        }
-        if let Shard::Buffer(id) = shard {
+            .chain_at(shard, head)
+            .is_some_and(|own| own != chain);
+        let is_lost = has_own(node, shard, head);
+        if let Shard::Buffer(id) = shard
+            && is_lost
+            && !self.tails.iter().any(|tail| tail.is_untold_of(id))
+        {
             self.tails.extend(tail_of(node, id, head, true));
         }
-        self.resync(out);
+        if is_lost || is_other {
+            self.resync(out);
+        }
     }
 
     fn resync(&mut self, out: &mut Vec<ClientMessage>) {

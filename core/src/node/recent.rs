@@ -1,6 +1,6 @@
 //! Recent changes of each buffer, so that edits of an older version are carried forward.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -134,6 +134,36 @@ impl Node {
         recent.push(seq, change);
     }
 
+    /// Learns what entries changed that the state has already, in order and without gaps up to the
+    /// last entry of each shard: of a node that continues at a snapshot. What an undo did, they do
+    /// not say; what came before that stays unknown.
+    pub(super) fn learn(&mut self, records: &[Arc<Record>]) {
+        let mut edits: BTreeMap<BufferId, (Seq, Vec<&Arc<Record>>)> = BTreeMap::new();
+        for record in records {
+            let (Shard::Buffer(id), Op::Buffer(op)) = (record.shard, &record.entry.op) else {
+                continue;
+            };
+            let (last, edits) = edits.entry(id).or_default();
+            if record.entry.seq != last.next() || is_opaque(op) {
+                edits.clear();
+            }
+            *last = record.entry.seq;
+            if matches!(op, BufferOp::Edit { .. }) {
+                edits.push(record);
+            }
+        }
+        for (id, (last, edits)) in edits {
+            if self.state.applied(Shard::Buffer(id)) != Some(last) {
+                continue;
+            }
+            for (index, record) in edits.iter().enumerate() {
+                let left = (edits.len() - index) as u64;
+                let change = Change::Entry(Arc::clone(record));
+                self.remember(id, record.entry.seq, left, change);
+            }
+        }
+    }
+
     /// Forgets the changes that an entry made: it was taken back.
     pub(super) fn forget_change(&mut self, id: BufferId, seq: Seq) {
         let Some(recent) = self.recent.get_mut(&id) else {
@@ -209,5 +239,25 @@ impl Node {
         changes
             .try_fold(splices, edit::carry)
             .map_err(CarryError::Conflict)
+    }
+}
+
+/// Returns whether an operation makes versions and does not say of itself what changes in them.
+const fn is_opaque(op: &BufferOp) -> bool {
+    match op {
+        BufferOp::Create { .. }
+        | BufferOp::Load { .. }
+        | BufferOp::Undo { .. }
+        | BufferOp::Redo { .. }
+        | BufferOp::Name { .. } => true,
+        BufferOp::Edit { .. }
+        | BufferOp::Select(_)
+        | BufferOp::Origin { .. }
+        | BufferOp::ViewAdd(_)
+        | BufferOp::ViewDel(_)
+        | BufferOp::Saved(_)
+        | BufferOp::Annotate { .. }
+        | BufferOp::Setting { .. }
+        | BufferOp::Forget(_) => false,
     }
 }

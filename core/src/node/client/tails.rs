@@ -1,16 +1,14 @@
 //! The tail of a displaced leader: what it appended that did not arrive, and what becomes of it.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Client, ClientEvent, epoch_of};
+use super::{Client, ClientEvent, epoch_of, first_of};
 use crate::edit::Splice;
 use crate::entry::{BufferKind, Origin};
 use crate::ids::{BufferId, ProposalId, Seq, Shard, Version};
-use crate::log::{MirrorNotice, Record};
+use crate::log::MirrorNotice;
 use crate::message::ClientMessage;
 use crate::node::Node;
 use crate::proposal::{Change, Outcome, Refusal};
@@ -30,32 +28,55 @@ pub(super) struct Tail {
     is_told: bool,
 }
 
+impl Tail {
+    /// Returns whether it was gathered from this buffer for the snapshot that is on its way.
+    pub(super) fn is_untold_of(&self, buffer: BufferId) -> bool {
+        !self.is_told && self.buffer == buffer
+    }
+}
+
 impl Client {
-    /// Keeps what the old node appended and the fresh snapshot does not have: re-appended where
-    /// the lease is still held, else a tail.
+    /// Keeps what the old node appended and the fresh snapshot does not have. Where the log is as
+    /// it was and this node leads, it is appended again: byte for byte under the same fence, anew
+    /// under another one. All else is a tail.
     pub(super) fn gather_tails(&mut self, old: &Node, fresh: &mut Node) {
-        let me = old.attachment();
-        let covered: BTreeSet<BufferId> = self.tails.iter().map(|tail| tail.buffer).collect();
         let shards: Vec<Shard> = old.log().shards().collect();
         for shard in shards {
             let mark = fresh.log().mark(shard);
-            let accepted = mark.map_or_else(Seq::default, |mark| mark.seq);
-            let own: Vec<&Arc<Record>> = old
-                .log()
-                .after(shard, accepted)
-                .filter(|record| record.entry.attachment == me)
-                .collect();
-            if own.is_empty() {
+            let is_whole =
+                mark.is_some_and(|mark| old.log().chain_at(shard, mark.seq) == Some(mark.chain));
+            let accepted = match mark {
+                Some(mark) if is_whole => mark.seq,
+                // Another party appended since: what was acknowledged arrived, and nothing else,
+                // because acknowledgements are never forgotten and come before a snapshot.
+                Some(_) => self.arrived(old, shard),
+                None => Seq::default(),
+            };
+            if !has_own(old, shard, accepted) {
                 continue;
             }
-            let is_mine = fresh.leads(shard) && own[0].entry.epoch == epoch_of(fresh, shard);
-            let is_again = is_mine && own.iter().all(|record| again(fresh, record));
+            let landed = if is_whole && fresh.leads(shard) {
+                append_again(old, fresh, shard, accepted)
+            } else {
+                accepted
+            };
             let Shard::Buffer(id) = shard else { continue };
-            if !is_again && !covered.contains(&id) {
-                self.tails
-                    .extend(tail_of(old, id, accepted, mark.is_some()));
+            if landed > accepted {
+                // It was gathered when the lease went, in case that it would not come back.
+                self.tails.retain(|tail| !tail.is_untold_of(id));
+            }
+            let is_covered = self.tails.iter().any(|tail| tail.is_untold_of(id));
+            if has_own(old, shard, landed) && !is_covered {
+                let tail = tail_of(old, id, landed, mark.is_some());
+                self.tails.extend(tail);
             }
         }
+    }
+
+    /// Returns the last own entry of a shard that is known to have arrived.
+    fn arrived(&self, old: &Node, shard: Shard) -> Seq {
+        let acked = self.acked.get(&shard).copied();
+        acked.unwrap_or_default().max(first_of(old, shard))
     }
 
     /// Says which edits are not in the fresh state.
@@ -169,13 +190,37 @@ pub(super) fn make_again(old: &mut Node, fresh: &mut Node) {
     fresh.log.restore_notices(&unsent);
 }
 
-/// Appends a record of the old node to the fresh one, byte for byte.
-fn again(fresh: &mut Node, record: &Arc<Record>) -> bool {
-    let is_followed = matches!(fresh.follow(record.shard, &record.bytes), Ok(Some(_)));
-    if is_followed {
-        fresh.unshipped.insert(record.shard);
+/// Returns whether a node appended to a shard behind `after`.
+pub(super) fn has_own(node: &Node, shard: Shard, after: Seq) -> bool {
+    let me = node.attachment();
+    node.log()
+        .after(shard, after)
+        .any(|record| record.entry.attachment == me)
+}
+
+/// Appends the records of the old node behind `accepted` to the fresh one, which leads the shard.
+/// Returns the last of the old records that is there by now.
+fn append_again(old: &Node, fresh: &mut Node, shard: Shard, accepted: Seq) -> Seq {
+    let mut landed = accepted;
+    for record in old.log().after(shard, accepted) {
+        let is_there = if record.entry.epoch == epoch_of(fresh, shard) {
+            let is_followed = matches!(fresh.follow(shard, &record.bytes), Ok(Some(_)));
+            if is_followed {
+                fresh.unshipped.insert(shard);
+            }
+            is_followed
+        } else {
+            fresh.origin = record.entry.origin;
+            let appended = fresh.append(shard, record.entry.op.clone());
+            fresh.origin = None;
+            appended.is_ok()
+        };
+        if !is_there {
+            break;
+        }
+        landed = record.entry.seq;
     }
-    is_followed
+    landed
 }
 
 /// Returns what an old node typed into a buffer behind `accepted`.

@@ -124,6 +124,157 @@ fn a_shard_made_by_a_displaced_ui_sends_its_text_to_recovered() {
     world.check();
 }
 
+/// A UI that has typed "cd" behind "ab" when another one steals the session, and hears of nothing.
+fn overtaken() -> (World, usize, usize, BufferId, ViewId) {
+    let mut world = World::new();
+    let first = world.ui();
+    let (buffer, view) = world.open(first, "/tmp/x");
+    world.type_text(first, view, "ab");
+    world.run();
+    world.peer(first).is_held = true;
+    world.peer(first).is_asleep = true;
+    world.type_text(first, view, "cd");
+    let second = world.join(AttachmentKind::Ui, Takeover::Steal);
+    (world, first, second, buffer, view)
+}
+
+/// Lets a peer hear and say what waits.
+fn wake(world: &mut World, index: usize) {
+    world.peer(index).is_asleep = false;
+    world.peer(index).is_held = false;
+    world.run();
+}
+
+#[test]
+fn a_tail_that_fits_is_appended_again_under_the_new_lease() {
+    let (mut world, first, second, buffer, view) = overtaken();
+    world.peer(second).say(ClientMessage::Detach);
+    world.run();
+    world.peers.remove(&second);
+    // The lease comes back, and nobody has appended since.
+    world.receive(first, Client::take_over(false));
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "abcd");
+    assert!(world.is_leading(first) && !world.peer(first).client.is_recovering());
+    let log = world.authority.node().log();
+    let shard = Shard::Buffer(buffer);
+    let typed = log.after(shard, Seq::default()).filter(|record| {
+        matches!(
+            &record.entry.op,
+            Op::Buffer(BufferOp::Edit { group: Some(_), .. })
+        ) && record.entry.origin.is_none()
+    });
+    let epochs: Vec<u64> = typed.map(|record| record.entry.epoch.raw()).collect();
+    assert_eq!(epochs[..2], [1, 1], "{epochs:?}");
+    assert_eq!(epochs[2..], [log.lease(shard).unwrap().epoch.raw(); 2]);
+    // It is one step of undo still, and no proposal.
+    world.peer(first).node().undo(view).unwrap();
+    world.peer(first).flush();
+    world.run();
+    assert_eq!(world.text(buffer), "ab");
+    world.check();
+}
+
+#[test]
+fn a_tail_whose_lease_came_back_after_another_leader_typed_is_proposed() {
+    let (mut world, first, second, buffer, view) = overtaken();
+    world.peer(second).node().select(view, Span::at(0)).unwrap();
+    world.type_text(second, view, "X");
+    world.run();
+    world.peer(second).say(ClientMessage::Detach);
+    world.run();
+    world.peers.remove(&second);
+    world.receive(first, Client::take_over(false));
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "Xabcd");
+    assert!(!world.peer(first).client.is_recovering());
+    world.check();
+}
+
+#[test]
+fn a_tail_is_found_although_the_reclaim_was_forgotten_with_the_queue() {
+    let (mut world, first, second, buffer, view) = overtaken();
+    world.peer(second).node().select(view, Span::at(0)).unwrap();
+    world.type_text(second, view, "WXYZ");
+    world.run();
+    // A peer that falls behind gets a snapshot in place of entries; answers stay.
+    let is_kept = |message: &ServerMessage| !matches!(message, ServerMessage::Entries(_));
+    world.peer(first).to_client.retain(is_kept);
+    world.receive(first, ClientMessage::Resync);
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "WXYZabcd");
+    world.check();
+}
+
+#[test]
+fn what_the_new_leader_did_before_the_snapshot_is_told_to_who_waits_for_it() {
+    let (mut world, first, second, buffer, view) = overtaken();
+    world.peer(second).node().select(view, Span::at(0)).unwrap();
+    world.type_text(second, view, "XY");
+    world.run();
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "XYabcd");
+    let shard = Shard::Buffer(buffer);
+    let mut at = 4;
+    let mut chains = Vec::new();
+    for event in &world.peers[&first].events {
+        match event {
+            ClientEvent::Overtaken { splices, .. } => at = crate::edit::map_back(splices, at),
+            ClientEvent::Entries(records) => {
+                for record in records.iter().filter(|record| record.shard == shard) {
+                    chains.push((record.entry.seq, record.chain));
+                    if let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op {
+                        at = crate::edit::map(splices, at, crate::edit::Bias::Right);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(at, 6, "behind what was typed, where it is by now");
+    let log = world.authority.node().log();
+    assert!(chains.len() > 3);
+    for (seq, chain) in chains {
+        assert_eq!(log.chain_at(shard, seq), Some(chain));
+    }
+}
+
+#[test]
+fn reclaim_and_grant_say_where_the_log_stands() {
+    let (mut world, _, second, buffer, view) = overtaken();
+    world.type_text(second, view, "more");
+    world.run();
+    let _ = world.join(AttachmentKind::Ui, Takeover::Transfer);
+    let log = world.authority.node().log();
+    let shard = Shard::Buffer(buffer);
+    let mut changes = 0;
+    for record in log.after(Shard::Meta, Seq::default()) {
+        if let Op::Meta(
+            MetaOp::LeaseGrant {
+                shard: of,
+                head,
+                chain,
+                epoch,
+                ..
+            }
+            | MetaOp::LeaseReclaim {
+                shard: of,
+                head,
+                chain,
+                epoch,
+            },
+        ) = &record.entry.op
+            && *of == shard
+        {
+            assert_eq!(log.chain_at(shard, *head), Some(*chain));
+            let behind = log.after(shard, *head);
+            assert!(behind.take(1).all(|record| record.entry.epoch >= *epoch));
+            changes += 1;
+        }
+    }
+    assert_eq!(changes, 4, "made, reclaimed, granted, granted");
+}
+
 #[test]
 fn stale_appends_are_refused_as_fenced() {
     let mut world = World::new();

@@ -159,6 +159,44 @@ fn typing_stands_behind_what_was_typed_before_another_ui_stole_the_text() {
     world.check_hashes();
 }
 
+/// Lets one UI alone hear and say what there is.
+fn run_alone(world: &mut World, ui: usize) {
+    while let Some(message) = world.uis[ui].from_daemon.pop_front() {
+        world.update(ui, Event::Message(message));
+        for message in world.uis[ui].app.flush() {
+            world.tell_daemon(ui, message);
+        }
+    }
+}
+
+#[test]
+fn typing_stands_where_it_was_although_the_thief_edited_before_the_fresh_state_came() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "text|ure");
+    let view = ViewId::Body(window);
+    type_unheard(&mut world, 0, "12");
+    world.enter(80, 24, Takeover::Steal);
+    run_alone(&mut world, 1);
+    world.update(
+        1,
+        Event::Input(Input::Action(action_named("Ctrl-Home").unwrap())),
+    );
+    type_unheard(&mut world, 1, "AB");
+    for message in world.uis[1].app.flush() {
+        world.tell_daemon(1, message);
+    }
+    while let Some(message) = world.uis[0].from_daemon.pop_front() {
+        world.update(0, Event::Message(message));
+    }
+    type_unheard(&mut world, 0, "34");
+    world.run();
+    assert_eq!(world.shown(0, view), "ABtext1234|ure");
+    assert_eq!(world.text_of("/t/+Recovered"), None);
+    world.act(0, "type 5");
+    assert_eq!(world.shown(0, view), "ABtext12345|ure");
+    world.check_hashes();
+}
+
 #[test]
 fn a_ui_that_leaves_waits_until_its_file_is_written() {
     let mut world = World::new(80, 24);
