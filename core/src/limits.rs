@@ -39,6 +39,8 @@ pub const SCROLLBACK_COUNT_DEFAULT: u64 = 10_000;
 
 /// How long a holder may take to answer a lease request, in milliseconds.
 pub const TRANSFER_MS: u64 = 500;
+/// How long a tool may lead a buffer at a time, in milliseconds.
+pub const TOOL_LEASE_MS_MAX: u64 = 600_000;
 /// How long a dropped UI keeps its attachment, in milliseconds.
 pub const GRACE_UI_MS: u64 = 60_000;
 /// How long a dropped tool keeps its attachment, in milliseconds.

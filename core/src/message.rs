@@ -67,7 +67,7 @@ pub struct Hello {
     pub kind: AttachmentKind,
     /// Its name, for `apex ls` and the metalog.
     pub name: String,
-    /// How it comes to lead; tools never lead.
+    /// How it comes to lead; a tool asks later, for single buffers.
     pub takeover: Takeover,
     /// Whether it wants the snapshot and the entries.
     pub is_follower: bool,
@@ -150,7 +150,8 @@ pub enum ClientMessage {
     CreateShard(Shard),
     /// The client ended a shard that it leads.
     DeleteShard(Shard),
-    /// Asks for shards; all leasable ones if the list is empty.
+    /// Asks for shards; all leasable ones if the list is empty. A tool names texts, which are
+    /// never reclaimed for it.
     LeaseRequest {
         /// Which.
         shards: Vec<Shard>,

@@ -144,6 +144,8 @@ struct Party {
     secret: Secret,
     connection: Option<ConnectionId>,
     grace_end: Option<Millis>,
+    /// How long it may lead a buffer, in milliseconds, if it is a tool that may.
+    lease_ms: Option<u64>,
 }
 
 /// The daemon's side of one session.
@@ -156,6 +158,8 @@ pub struct Authority {
     /// The UI that leads what can be leased.
     chief: Option<AttachmentId>,
     transfers: BTreeMap<Shard, Transfer>,
+    /// What tools lead, and until when.
+    tool_leases: BTreeMap<Shard, Millis>,
     /// Shards into which the host loads files: SERVER keeps them meanwhile.
     loading: BTreeSet<Shard>,
     routed: BTreeMap<(AttachmentId, ProposalId), Routed>,
@@ -194,6 +198,7 @@ impl Authority {
             parties: BTreeMap::new(),
             chief: None,
             transfers: BTreeMap::new(),
+            tool_leases: BTreeMap::new(),
             loading: BTreeSet::new(),
             routed: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -533,6 +538,7 @@ impl Authority {
         if self.node.append_meta(MetaOp::ShardDel(shard)).is_ok() {
             self.published.remove(&shard);
             self.transfers.remove(&shard);
+            self.tool_leases.remove(&shard);
             if let Shard::Buffer(id) = shard {
                 self.node.recent.remove(&id);
                 self.node.touched.remove(&id);
@@ -542,7 +548,7 @@ impl Authority {
 
     /// Acts on deadlines that have passed.
     pub fn tick(&mut self, now: Millis, out: &mut Vec<Output>) {
-        self.end_transfers(now);
+        self.end_leases(now);
         let ended: Vec<AttachmentId> = self
             .parties
             .iter()
@@ -563,7 +569,9 @@ impl Authority {
         let graces = self.parties.values().filter_map(|party| party.grace_end);
         let routed = self.routed.values().map(|routed| routed.deadline);
         let waiting = self.waiting.iter().filter_map(|waiting| waiting.deadline);
-        transfers.chain(graces).chain(routed).chain(waiting).min()
+        let tools = self.tool_leases.values().copied();
+        let leases = transfers.chain(tools);
+        leases.chain(graces).chain(routed).chain(waiting).min()
     }
 
     /// Checks that an attachment may write a buffer's file: it leads it, under this fence.

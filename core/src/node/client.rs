@@ -90,6 +90,8 @@ pub struct Client {
     welcome: Option<Welcome>,
     /// What others appended while a fresh snapshot was on its way.
     missed: Missed,
+    /// The buffer that no tool gets.
+    kept: Option<BufferId>,
 }
 
 impl Client {
@@ -108,6 +110,7 @@ impl Client {
             proposed: BTreeMap::new(),
             welcome: None,
             missed: Missed::new(),
+            kept: None,
         }
     }
 
@@ -152,6 +155,11 @@ impl Client {
             .as_ref()
             .and_then(|node| node.log().lease(Shard::Layout));
         lease.map_or(SERVER, |lease| lease.holder)
+    }
+
+    /// Says which buffer the user is in: tools that ask for it do not get it.
+    pub const fn keep(&mut self, buffer: Option<BufferId>) {
+        self.kept = buffer;
     }
 
     /// Returns a fresh request id.
@@ -459,6 +467,9 @@ impl Client {
                 true
             }
             MetaOp::LeaseRequest { shard, by } if *by != me && node.leads(*shard) => {
+                if self.keeps(*shard, *by) {
+                    return false;
+                }
                 self.flush(out);
                 let node = self.node.as_mut().expect("it was there");
                 if let Some(seq) = node.release_lease(*shard) {
@@ -480,6 +491,14 @@ impl Client {
             }
             _ => false,
         }
+    }
+
+    /// Returns whether a request is left unanswered: a tool does not get the text that the user is
+    /// in. The deadline refuses it.
+    fn keeps(&self, shard: Shard, by: AttachmentId) -> bool {
+        let party = |node: &Node| node.state().meta().attachments.get(&by).map(|by| by.kind);
+        let kind = self.node.as_ref().and_then(party);
+        kind == Some(AttachmentKind::Tool) && self.kept.map(Shard::Buffer) == Some(shard)
     }
 
     /// A shard went to the daemon at `head`: entries of ours behind it were not accepted.

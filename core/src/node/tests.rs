@@ -3,6 +3,7 @@
 mod leading;
 mod leases;
 mod proposing;
+mod tools;
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};

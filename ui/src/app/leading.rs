@@ -154,6 +154,10 @@ impl App {
             ServerMessage::Propose(proposal) => Some(proposal.clone()),
             _ => None,
         };
+        let node = self.client.node();
+        let here = self.focus.zip(node);
+        let here = here.and_then(|(view, node)| node.state().buffer_of(view));
+        self.client.keep(here);
         let events = self.client.receive(message, &mut self.outbox);
         if let Some(proposal) = proposal.filter(|proposal| self.has_accepted(proposal)) {
             self.shown_by_proposal(&proposal);

@@ -18,7 +18,8 @@ impl Authority {
     ) {
         let kind = hello.kind;
         let is_watcher = kind == AttachmentKind::Ui && hello.takeover == Takeover::Watch;
-        let id = match self.resumed(hello) {
+        let resumed = self.resumed(hello);
+        let id = match resumed {
             Some(id) => id,
             None => {
                 let id = self.node.state().meta().next_attachment();
@@ -40,7 +41,9 @@ impl Authority {
             }
         };
         let (is_follower, connected) = (hello.is_follower, Some(connection));
-        let secret = self.parties.get(&id).map_or(secret, |party| party.secret);
+        let known = self.parties.get(&id);
+        let secret = known.map_or(secret, |party| party.secret);
+        let lease_ms = known.and_then(|party| party.lease_ms);
         let party = Party {
             kind,
             is_follower,
@@ -48,6 +51,7 @@ impl Authority {
             secret,
             connection: connected,
             grace_end: None,
+            lease_ms,
         };
         if let Some(old) = self
             .parties
@@ -57,7 +61,9 @@ impl Authority {
             self.peers.remove(&old);
             out.push(Output::Close(old));
         }
-        if kind == AttachmentKind::Ui && !is_watcher {
+        // Who comes back finds the session led by whoever took it over meanwhile.
+        let is_displaced = resumed.is_some() && self.chief.is_some_and(|chief| chief != id);
+        if kind == AttachmentKind::Ui && !is_watcher && !is_displaced {
             self.lead_all(now, id, hello.takeover == Takeover::Steal);
         }
         self.publish(out);
@@ -134,7 +140,7 @@ impl Authority {
             party.connection = None;
             party.grace_end = Some(now.after(grace));
         }
-        self.give_up_waiting_for(peer.attachment);
+        self.give_up_waiting_for(now, peer.attachment);
         self.reroute(now, peer.attachment);
         self.settle(now, out);
     }
@@ -153,7 +159,7 @@ impl Authority {
         self.transfers.retain(|_, transfer| transfer.to != id);
         let held: Vec<Shard> = self.shards_of(id);
         for shard in held {
-            self.reclaim(shard);
+            self.pass_on(now, shard);
         }
         // Only attachments of this session are parties, so both apply.
         let _ = self.node.append_meta(MetaOp::Detach(id)).is_ok();

@@ -131,7 +131,7 @@ impl Authority {
             let Some(lease) = self.node.log().lease(shard) else {
                 return Route::Refuse(Refusal::NotFound(alloc::format!("{shard}")));
             };
-            if lease.released.is_some() || self.transfers.contains_key(&shard) {
+            if lease.released.is_some() || self.is_moving(shard) {
                 return Route::Nobody;
             }
             leaders.insert(lease.holder);

@@ -399,17 +399,6 @@ fn a_watching_ui_follows_and_changes_nothing_until_it_takes_over() {
 }
 
 #[test]
-fn a_tool_does_not_lead() {
-    let mut world = World::new();
-    let tool = world.join(AttachmentKind::Tool, Takeover::Steal);
-    world.peer(tool).say(Client::take_over(true));
-    world.run();
-    assert!(!world.is_leading(tool));
-    let lease = world.authority.node().log().lease(Shard::Layout).unwrap();
-    assert_eq!(lease.holder, SERVER);
-}
-
-#[test]
 fn a_put_under_a_stale_fence_is_refused() {
     let mut world = World::new();
     let first = world.ui();
@@ -428,4 +417,69 @@ fn a_put_under_a_stale_fence_is_refused() {
     assert_eq!(refused.code, ErrorCode::Fenced);
     let words: String = refused.message;
     assert!(words.contains("not written"));
+}
+
+#[test]
+fn asking_again_does_not_put_off_the_deadline_and_another_ui_waits_no_longer() {
+    let mut world = World::new();
+    let first = world.ui();
+    world.peer(first).is_asleep = true;
+    let second = world.ui();
+    let time = world.transfer_time();
+    world.pass(time / 2);
+    world.peer(second).say(Client::take_over(false));
+    world.run();
+    let third = world.ui();
+    world.pass(time - time / 2);
+    assert!(world.is_leading(third));
+    assert!(!world.is_leading(second));
+    wake(&mut world, first);
+    world.check();
+}
+
+#[test]
+fn a_takeover_waits_no_longer_when_the_connection_of_who_was_asked_drops() {
+    let mut world = World::new();
+    let first = world.ui();
+    let (buffer, view) = world.open(first, "/tmp/x");
+    world.peer(first).is_asleep = true;
+    let second = world.ui();
+    assert!(!world.is_leading(second), "it was asked for");
+    world.disconnect(first);
+    assert!(world.is_leading(second), "nobody waits for a grace");
+    let attachments = &world.authority.node().state().meta().attachments;
+    assert_eq!(attachments.len(), 2, "the first is attached for its grace");
+    world.type_text(second, view, "x");
+    world.run();
+    assert_eq!(world.text(buffer), "x");
+    world.check();
+}
+
+#[test]
+fn who_comes_back_within_its_grace_leads_unless_somebody_took_over() {
+    for is_taken in [false, true] {
+        let mut world = World::new();
+        let first = world.ui();
+        let welcome = world.peer(first).client.welcome().unwrap().clone();
+        world.disconnect(first);
+        let second = is_taken.then(|| world.ui());
+        let mut hello = ui_hello(
+            SessionName::Label("main".into()),
+            "test".into(),
+            Takeover::Steal,
+        );
+        hello.resume = Some(crate::message::Resume {
+            attachment: welcome.attachment,
+            secret: welcome.secret,
+            incarnation: welcome.incarnation,
+            marks: welcome.marks,
+        });
+        let back = world.join_as(hello);
+        assert_eq!(world.peer(back).node().attachment(), welcome.attachment);
+        assert_eq!(world.is_leading(back), !is_taken);
+        assert!(second.is_none_or(|second| world.is_leading(second)));
+        world.pass(GRACE_UI_MS);
+        assert_eq!(world.is_leading(back), !is_taken, "it is not detached");
+        world.check();
+    }
 }

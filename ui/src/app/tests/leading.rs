@@ -1,5 +1,6 @@
 //! Two UIs on one session: watching, taking over, and typing that waits.
 
+use apex_core::entry::AttachmentKind;
 use apex_core::limits::TRANSFER_MS;
 
 use super::*;
@@ -271,4 +272,64 @@ fn a_ui_that_is_turned_away_leaves_and_says_why() {
         app.complaint().as_deref(),
         Some("there are too many sessions; end some")
     );
+}
+
+/// A tool that may lead for a second, and asks for a text. It answers nothing.
+fn ask_as_tool(world: &mut World, buffer: BufferId) {
+    let mut hello = ui_hello(
+        SessionName::Label("main".into()),
+        "repl".into(),
+        Takeover::Watch,
+    );
+    hello.kind = AttachmentKind::Tool;
+    let shards = vec![Shard::Buffer(buffer)];
+    let steal = false;
+    let wish = ClientMessage::LeaseRequest { shards, steal };
+    let from = (ConnectionId::new(99), Secret(uuid::Uuid::from_u128(99)));
+    for message in [ClientMessage::Hello(hello), wish] {
+        let mut out = Vec::new();
+        world.authority.receive(world.now, from, message, &mut out);
+        world.deliver(out);
+        let me = world.authority.attachment_of(from.0).unwrap();
+        world.authority.allow_leases(world.now, me, Some(1000));
+    }
+    world.run();
+}
+
+#[test]
+fn the_first_key_in_a_text_that_a_tool_leads_takes_it_back() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "text|");
+    let view = ViewId::Body(window);
+    let buffer = world.uis[0].app.text(view).unwrap().0;
+    world.open("/t/g", "|");
+    ask_as_tool(&mut world, buffer);
+    assert!(!world.uis[0].app.leads_text(view), "he was elsewhere");
+    world.act(0, "b1 text");
+    assert!(
+        world.status(0).ends_with("(repl); a key asks for it"),
+        "{}",
+        world.status(0)
+    );
+    world.act(0, "key End\ntype 12");
+    assert_eq!(world.shown(0, view), "text|");
+    world.pass(TRANSFER_MS);
+    assert!(world.uis[0].app.leads_text(view));
+    assert_eq!(world.shown(0, view), "text12|");
+    world.check_hashes();
+}
+
+#[test]
+fn a_tool_does_not_get_the_text_that_the_user_is_in() {
+    let mut world = World::new(80, 24);
+    let window = world.open("/t/f", "text|");
+    let view = ViewId::Body(window);
+    let buffer = world.uis[0].app.text(view).unwrap().0;
+    ask_as_tool(&mut world, buffer);
+    world.act(0, "type 1");
+    world.pass(TRANSFER_MS);
+    world.act(0, "type 2");
+    assert_eq!(world.shown(0, view), "text12|");
+    assert!(world.uis[0].app.leads_text(view));
+    world.check_hashes();
 }
