@@ -174,6 +174,12 @@ impl Buffer {
         self.views.iter().map(|(id, view)| (*id, *view))
     }
 
+    /// Returns about how many bytes the undo history holds.
+    #[must_use]
+    pub const fn undo_len(&self) -> u64 {
+        self.history.len_bytes()
+    }
+
     /// Returns the group that Undo would undo.
     #[must_use]
     pub fn undo_group(&self) -> Option<GroupId> {

@@ -37,6 +37,22 @@ pub const UNDO_LEN_DEFAULT: u64 = 64 << 20;
 /// Scrollback lines per terminal in a new session.
 pub const SCROLLBACK_COUNT_DEFAULT: u64 = 10_000;
 
+/// Bytes that the hash of a mark may read.
+pub const MARK_LEN_MAX: u64 = 1 << 20;
+/// Fewest entries between two marks of a shard that is worked on.
+pub const MARK_COUNT_MIN: u64 = 256;
+/// Bytes that a mark may read for each entry before it, besides the entry's own: a hundredth of
+/// what an entry costs, at the speed of the hash.
+pub const MARK_EARNED_LEN: u64 = 16;
+/// How long a session is quiet before what changed is marked, in milliseconds.
+pub const MARK_QUIET_MS: u64 = 1_000;
+/// How often a client asks for a fresh snapshot because of one shard, before it gives that up.
+pub const DIVERGED_COUNT_MAX: u32 = 3;
+/// Most entries that are told with a divergence.
+pub const DIVERGED_TAIL_COUNT_MAX: usize = 256;
+/// Bytes of entries that are kept for that.
+pub const DIVERGED_TAIL_LEN_MAX: usize = 256 << 10;
+
 /// How long a holder may take to answer a lease request, in milliseconds.
 pub const TRANSFER_MS: u64 = 500;
 /// How long a tool may lead a buffer at a time, in milliseconds.

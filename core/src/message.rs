@@ -273,6 +273,8 @@ pub enum ClientMessage {
     Detach,
     /// Asks for a sign of life.
     Ping(u64),
+    /// What the client computed of shards that it leads, where they stand behind the last append.
+    HashMarks(Vec<ShardHash>),
 }
 
 /// What one party computed of one shard.
@@ -530,4 +532,6 @@ pub enum ServerMessage {
     },
     /// Answers Ping.
     Pong(u64),
+    /// What the daemon computed of shards, for the replicas that stand at the same entries.
+    HashMarks(Vec<ShardHash>),
 }

@@ -8,6 +8,7 @@ pub mod authority;
 pub mod client;
 pub mod decide;
 pub mod editing;
+pub mod marks;
 pub mod recent;
 pub mod tags;
 pub mod windows;

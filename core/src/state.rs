@@ -174,6 +174,28 @@ impl State {
         drop_key(&mut self.applied, &shard);
     }
 
+    /// Returns how many shards are known.
+    #[must_use]
+    pub fn shard_count(&self) -> u64 {
+        self.applied.size() as u64
+    }
+
+    /// Returns one shard's part as bytes, for people who look for a fault.
+    ///
+    /// # Panics
+    /// Never: a state always encodes.
+    #[must_use]
+    pub fn shard_snapshot(&self, shard: Shard) -> Vec<u8> {
+        let bytes = match shard {
+            Shard::Meta => postcard::to_allocvec(&self.meta),
+            Shard::Layout => postcard::to_allocvec(&self.layout),
+            Shard::Buffer(id) => postcard::to_allocvec(&self.buffers.get(&id)),
+            Shard::Window(id) => postcard::to_allocvec(&self.windows.get(&id)),
+            Shard::Term(id) => postcard::to_allocvec(&self.terms.get(&id)),
+        };
+        bytes.expect("a state always encodes")
+    }
+
     /// Returns the state as bytes.
     ///
     /// # Panics

@@ -24,6 +24,8 @@ pub const LOAD_PACE_MS: u64 = 250;
 pub const LOAD_LOG_LEN_MAX: usize = 16 << 20;
 /// How long an attachment may take to answer a hash query, in milliseconds.
 pub const HASH_QUERY_MS: u64 = 5_000;
+/// Most files of what replicas computed differently.
+pub const DIVERGED_FILE_COUNT_MAX: usize = 16;
 /// How long a put waits for the version that it names, in milliseconds.
 pub const PUT_WAIT_MS: u64 = 10_000;
 /// Largest piece of a command's output that becomes one entry, in bytes.
@@ -62,7 +64,7 @@ pub struct Paths {
     pub config_dir: PathBuf,
     /// The user's tools.
     pub data_dir: PathBuf,
-    /// Texts rescued at the end.
+    /// Texts rescued at the end, and what replicas computed differently.
     pub state_dir: PathBuf,
     /// Compiled components.
     pub cache_dir: PathBuf,
@@ -183,6 +185,12 @@ impl Paths {
     #[must_use]
     pub fn plugins(&self) -> PathBuf {
         self.data_dir.join("plugins")
+    }
+
+    /// Returns where it is kept what replicas computed differently.
+    #[must_use]
+    pub fn diverged(&self) -> PathBuf {
+        self.state_dir.join("diverged")
     }
 
     /// Returns where texts go that were not put when the daemon ended.

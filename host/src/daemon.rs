@@ -212,6 +212,7 @@ impl Daemon {
             directory: files::name_of(&paths.home_dir),
             settings_path: paths.settings(),
             rescue_dir: paths.rescued(),
+            diverged_dir: paths.diverged(),
             clock: self.clock,
             desk: self.desk.clone(),
             tools: self.config.tools.clone(),

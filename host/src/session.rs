@@ -4,6 +4,7 @@
 //! are tasks of their own that report back. A panic is caught here: the session ends, its texts are
 //! rescued, and no other session notices.
 
+mod diverged;
 mod feed;
 mod get;
 mod merge;
@@ -53,6 +54,8 @@ pub struct SessionConfig {
     pub settings_path: PathBuf,
     /// Where its texts go when it ends by a panic.
     pub rescue_dir: PathBuf,
+    /// Where it is kept what a replica that went wrong computed.
+    pub diverged_dir: PathBuf,
     /// The daemon's clock.
     pub clock: Clock,
     /// The way to the daemon.
@@ -470,6 +473,10 @@ impl Session {
             Output::Welcome(connection, welcome, snapshot) => {
                 self.welcome(connection, welcome, &snapshot);
             }
+            Output::Marks { except, marks } => {
+                tell(&self.followers(except), &ServerMessage::HashMarks(marks));
+            }
+            Output::Diverged(divergence) => self.keep_divergence(divergence),
             Output::Host(asker, request) => self.host(asker, request),
             Output::Decided(id, outcome) => self.decided(id, outcome),
             Output::Close(connection) => {
@@ -512,28 +519,22 @@ impl Session {
     }
 
     fn publish(&mut self, except: Option<ConnectionId>, records: Vec<Arc<Record>>) {
-        let is_follower = |(connection, peer): &(&ConnectionId, &PeerState)| {
-            peer.is_follower && peer.is_welcomed && except != Some(**connection)
-        };
-        let followers: Vec<&Asker> = self
-            .peers
-            .iter()
-            .filter(is_follower)
-            .map(|(_, peer)| &peer.asker)
-            .collect();
+        let followers = self.followers(except);
         if !followers.is_empty() {
             for entries in batches(&records) {
-                let message = ServerMessage::Entries(entries);
-                let frame: Arc<[u8]> = wire::encode_server(&message).into();
-                for follower in &followers {
-                    match &follower.peer {
-                        Peer::Socket(outlet) => outlet.send_entries(&frame),
-                        Peer::Tool(_) => follower.send(message.clone()),
-                    }
-                }
+                tell(&followers, &ServerMessage::Entries(entries));
             }
         }
         self.feed.publish(records);
+    }
+
+    /// Returns the peers that follow and have their snapshot, but one.
+    fn followers(&self, except: Option<ConnectionId>) -> Vec<&Asker> {
+        let is_follower = |(connection, peer): &(&ConnectionId, &PeerState)| {
+            peer.is_follower && peer.is_welcomed && except != Some(**connection)
+        };
+        let followers = self.peers.iter().filter(is_follower);
+        followers.map(|(_, peer)| &peer.asker).collect()
     }
 
     /// Does what only the host can do.
@@ -684,6 +685,17 @@ impl Session {
         Ended {
             session,
             panic: stop.panic.map(|words| (words, written)),
+        }
+    }
+}
+
+/// Tells followers what a snapshot may come in place of; it is encoded once.
+fn tell(followers: &[&Asker], message: &ServerMessage) {
+    let frame: Arc<[u8]> = wire::encode_server(message).into();
+    for follower in followers {
+        match &follower.peer {
+            Peer::Socket(outlet) => outlet.send_entries(&frame),
+            Peer::Tool(_) => follower.send(message.clone()),
         }
     }
 }

@@ -27,6 +27,8 @@ use crate::view::{self, Scene, Status, Sweep};
 
 mod afar;
 
+mod diverged;
+
 mod edit;
 
 mod exec;
@@ -66,6 +68,8 @@ pub enum Event {
     Message(ServerMessage),
     /// The connection ended; says why.
     Lost(String),
+    /// What [`Effect::Keep`] wanted kept is in this file, or is not, and why.
+    Kept(Result<String, String>),
     /// Whether the file of a probe exists.
     Probed {
         /// The probe's number.
@@ -88,6 +92,13 @@ pub enum Effect {
         probe: u64,
         /// Absolute paths.
         paths: Vec<String>,
+    },
+    /// Keep bytes for whoever looks for a fault, and report where as [`Event::Kept`].
+    Keep {
+        /// What they are about, as a part of a file name.
+        name: String,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// Leave, with words for the user.
     Leave(String),
@@ -176,6 +187,8 @@ pub struct App {
     opening: Opening,
     /// What was told: what `Notices` lists.
     notices: notices::Notices,
+    /// Whether the user knows that this UI's state went wrong.
+    is_diverged: bool,
     last_frame: Option<view::Frame>,
     behind: Behind,
     is_welcome: bool,
@@ -216,6 +229,7 @@ impl App {
             followed: BTreeMap::new(),
             opening,
             notices: notices::Notices::default(),
+            is_diverged: false,
             last_frame: None,
             behind: Behind::Nothing,
             is_welcome: false,
@@ -242,6 +256,7 @@ impl App {
             Event::Input(input) => self.input(input),
             Event::Message(message) => self.receive(message),
             Event::Lost(why) => self.lose(&why),
+            Event::Kept(place) => self.diverged_kept(&place),
             Event::Probed { probe, found } => self.probed(probe, &found),
         }
         if is_quick {

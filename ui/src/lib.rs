@@ -16,6 +16,8 @@ pub mod app;
 
 pub mod term;
 
+pub mod keep;
+
 pub mod run;
 
 pub mod cli;

@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::app::{App, Effect, Event, Opening};
 use crate::input::decode::Decoder;
 use crate::input::{Input, Translator};
+use crate::keep::keep;
 use crate::link::{Link, LinkError};
 use crate::term::Terminal;
 use crate::theme::Depth;
@@ -105,6 +106,10 @@ fn now() -> Millis {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     Millis::new(seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000)
+}
+
+fn wall_seconds() -> i64 {
+    rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec
 }
 
 /// What woke the loop.
@@ -293,6 +298,12 @@ impl Running {
                     let exists = |path: &String| Path::new(path).symlink_metadata().is_ok();
                     let found = paths.into_iter().filter(exists).collect();
                     self.update(Event::Probed { probe, found }, terminal)?;
+                }
+                Effect::Keep { name, bytes } => {
+                    let kept = keep(wall_seconds(), &name, &bytes);
+                    let place = kept.map(|path| path.display().to_string());
+                    let place = place.map_err(|error| error.to_string());
+                    self.update(Event::Kept(place), terminal)?;
                 }
                 Effect::Leave(words) if is_lost => return Err(UiError::Lost(words)),
                 Effect::Leave(words) => self.farewell = Some(words),

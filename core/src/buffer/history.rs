@@ -113,6 +113,12 @@ pub struct History {
 }
 
 impl History {
+    /// Returns the bytes of the groups that can be undone.
+    #[must_use]
+    pub const fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
     /// Returns the group that Undo would take back.
     #[must_use]
     pub fn last(&self) -> Option<&Group> {

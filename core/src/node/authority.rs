@@ -6,9 +6,11 @@
 
 mod attaching;
 mod leases;
+mod marks;
 mod proposals;
 mod queries;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -17,6 +19,7 @@ use alloc::vec::Vec;
 use self::leases::Transfer;
 use self::proposals::{Routed, Waiting};
 use super::decide::FollowUp;
+use super::marks::{Divergence, Pace};
 use super::{Node, NodeError};
 use crate::bytes::Bytes;
 use crate::entry::{ApplyLimits, AttachmentKind, MetaOp, SaveCause};
@@ -28,7 +31,7 @@ use crate::limits;
 use crate::log::{LogError, Record};
 use crate::message::{
     AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage,
-    SessionName, ToolOrder, Welcome,
+    SessionName, ShardHash, ToolOrder, Welcome,
 };
 use crate::proposal::Outcome;
 
@@ -65,6 +68,17 @@ pub enum Output {
     Welcome(ConnectionId, Welcome, Vec<u8>),
     /// Do something outside the logs, and answer with [`Authority::reply`].
     Host(Asker, HostRequest),
+    /// Send what SERVER computed to every following connection but one, as a
+    /// [`ServerMessage::HashMarks`] that may be forgotten like entries.
+    Marks {
+        /// The connection that has computed the same.
+        except: Option<ConnectionId>,
+        /// What was computed.
+        marks: Vec<ShardHash>,
+    },
+    /// A leader computed something else of its own entries: keep this. The leader, told what
+    /// SERVER computed, asks for a fresh snapshot and tells its user.
+    Diverged(Box<Divergence>),
     /// A proposal of SERVER ended.
     Decided(ProposalId, Outcome),
     /// Close a connection.
@@ -169,6 +183,11 @@ pub struct Authority {
     hash_queries: BTreeMap<RequestId, (AttachmentId, ConnectionId, RequestId)>,
     last_request: RequestId,
     next_rule: RuleId,
+    pace: Pace,
+    /// When the session has been quiet for long enough to mark what changed.
+    quiet_at: Option<Millis>,
+    /// Shards of which a divergence was told.
+    diverged: BTreeSet<Shard>,
 }
 
 impl Authority {
@@ -206,6 +225,9 @@ impl Authority {
             hash_queries: BTreeMap::new(),
             last_request: RequestId::new(0),
             next_rule: RuleId::new(1),
+            pace: Pace::new(),
+            quiet_at: None,
+            diverged: BTreeSet::new(),
         }
     }
 
@@ -318,6 +340,7 @@ impl Authority {
                 self.reply(connection, request, answer, out);
             }
             ClientMessage::Ack(_) => {}
+            ClientMessage::HashMarks(marks) => self.take_marks(connection, marks, out),
             other => self.host_request(connection, from, other, out),
         }
     }
@@ -420,7 +443,9 @@ impl Authority {
             Ok(records) => {
                 for record in &records {
                     self.published.insert(record.shard, record.entry.seq);
+                    self.pace.note(record.shard, record.bytes.len());
                 }
+                self.wait_for_quiet(now);
                 if !records.is_empty() {
                     out.push(Output::Publish {
                         except: Some(connection),
@@ -462,6 +487,9 @@ impl Authority {
             self.route_waiting(now, out);
             self.publish(out);
         }
+        if self.quiet_at.is_none() {
+            self.wait_for_quiet(now);
+        }
     }
 
     fn publish(&mut self, out: &mut Vec<Output>) {
@@ -475,6 +503,9 @@ impl Authority {
             if let Some(mark) = self.node.log().mark(shard) {
                 self.published.insert(shard, mark.seq);
             }
+        }
+        for record in &records {
+            self.pace.note(record.shard, record.bytes.len());
         }
         if !records.is_empty() {
             out.push(Output::Publish {
@@ -539,6 +570,7 @@ impl Authority {
             self.published.remove(&shard);
             self.transfers.remove(&shard);
             self.tool_leases.remove(&shard);
+            self.pace.clear(shard);
             if let Shard::Buffer(id) = shard {
                 self.node.recent.remove(&id);
                 self.node.touched.remove(&id);
@@ -560,6 +592,7 @@ impl Authority {
         }
         self.end_proposals(now, out);
         self.settle(now, out);
+        self.mark_quiet(now, out);
     }
 
     /// Returns when [`Self::tick`] is needed next.
@@ -571,7 +604,8 @@ impl Authority {
         let waiting = self.waiting.iter().filter_map(|waiting| waiting.deadline);
         let tools = self.tool_leases.values().copied();
         let leases = transfers.chain(tools);
-        leases.chain(graces).chain(routed).chain(waiting).min()
+        let ends = leases.chain(graces).chain(routed).chain(waiting);
+        ends.chain(self.quiet_at).min()
     }
 
     /// Checks that an attachment may write a buffer's file: it leads it, under this fence.

@@ -9,6 +9,7 @@
 mod missed;
 mod tails;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -19,6 +20,7 @@ pub use self::tails::recovery;
 use self::tails::{Tail, has_own, make_again, tail_of};
 use super::Node;
 use super::decide::FollowUp;
+use super::marks::{Checker, Divergence, Pace, Verdict};
 use crate::bytes::Bytes;
 use crate::edit::Splice;
 use crate::entry::{AttachmentKind, ChainHash, MetaOp, Op};
@@ -71,6 +73,9 @@ pub enum ClientEvent {
     FollowUp(FollowUp),
     /// The daemon complains.
     Error(ErrorMessage),
+    /// The replica differs from the daemon's: keep this. A fresh snapshot was asked for; told once
+    /// for each shard.
+    Diverged(Box<Divergence>),
 }
 
 /// One attachment's side of the protocol.
@@ -92,6 +97,8 @@ pub struct Client {
     missed: Missed,
     /// The buffer that no tool gets.
     kept: Option<BufferId>,
+    pace: Pace,
+    checker: Checker,
 }
 
 impl Client {
@@ -111,6 +118,8 @@ impl Client {
             welcome: None,
             missed: Missed::new(),
             kept: None,
+            pace: Pace::new(),
+            checker: Checker::new(),
         }
     }
 
@@ -239,6 +248,7 @@ impl Client {
                     len = 0;
                 }
                 len += record.bytes.len();
+                self.pace.note(shard, record.bytes.len());
                 self.shipped.insert(shard, record.entry.seq);
                 entries.push(record.bytes.clone());
             }
@@ -247,12 +257,19 @@ impl Client {
             }
         }
         if !appends.is_empty() {
+            let shards: Vec<Shard> = appends.iter().map(|(shard, _)| *shard).collect();
             out.push(ClientMessage::Append(appends));
+            let marks = self.pace.due(node, shards);
+            if !marks.is_empty() {
+                self.checker.tell(&marks);
+                out.push(ClientMessage::HashMarks(marks));
+            }
         }
         for notice in notices {
             if let MirrorNotice::Deleted(shard) = notice {
                 self.shipped.remove(&shard);
                 self.acked.remove(&shard);
+                self.pace.clear(shard);
                 out.push(ClientMessage::DeleteShard(shard));
             }
         }
@@ -289,6 +306,12 @@ impl Client {
                 self.take_error(error, &shards, out, &mut events);
             }
             ServerMessage::Pong(_) => {}
+            ServerMessage::HashMarks(marks) => {
+                for mark in marks {
+                    self.pace.clear(mark.shard);
+                    self.check(mark, out, &mut events);
+                }
+            }
         }
         events
     }
@@ -360,6 +383,8 @@ impl Client {
                 events.push(ClientEvent::Entries(records));
             }
         }
+        self.pace.clear_all();
+        self.checker.restart(&node.state);
         node.touched = node.state.buffers().map(|(id, _)| id).collect();
         self.node = Some(node);
         self.welcome = Some(welcome);
@@ -402,6 +427,9 @@ impl Client {
                     } else {
                         node.log.compact(*shard, record.entry.seq);
                     }
+                    if let Some(mark) = self.checker.follow(&record) {
+                        self.check(mark, out, events);
+                    }
                     records.push(record);
                 }
                 Err(error) => {
@@ -427,6 +455,23 @@ impl Client {
             events.push(ClientEvent::LeadershipChanged);
         }
         self.retry(out);
+    }
+
+    /// Compares what the daemon computed of a shard with what this client did.
+    fn check(
+        &mut self,
+        mark: ShardHash,
+        out: &mut Vec<ClientMessage>,
+        events: &mut Vec<ClientEvent>,
+    ) {
+        let Some(node) = self.node.as_ref().filter(|_| !self.is_resyncing) else {
+            return;
+        };
+        let is_settled = !has_own(node, mark.shard, self.acked_of(mark.shard));
+        if let Some(Verdict(divergence)) = self.checker.check(node, mark, is_settled) {
+            events.extend(divergence.map(ClientEvent::Diverged));
+            self.resync(out);
+        }
     }
 
     /// Adds the views of windows on buffers whose lease has come, in entries or in a snapshot.

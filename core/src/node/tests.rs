@@ -2,6 +2,7 @@
 
 mod leading;
 mod leases;
+mod marks;
 mod proposing;
 mod tools;
 
@@ -56,6 +57,8 @@ pub(super) struct World {
     pub(super) peers: BTreeMap<usize, Peer>,
     pub(super) now: Millis,
     pub(super) host: Vec<Output>,
+    /// Whether every change is marked at once, so that each test is one about false alarms.
+    pub(super) is_marking: bool,
     next: usize,
 }
 
@@ -78,6 +81,7 @@ impl World {
             peers: BTreeMap::new(),
             now: Millis::new(1),
             host: Vec::new(),
+            is_marking: true,
             next: 1,
         }
     }
@@ -134,6 +138,12 @@ impl World {
                     self.send(connection, &ServerMessage::Welcome(welcome));
                     for piece in snapshot.chunks(100) {
                         self.send(connection, &ServerMessage::Snapshot(Bytes::from(piece)));
+                    }
+                }
+                Output::Marks { except, marks } => {
+                    let followers: Vec<_> = self.authority.followers().collect();
+                    for connection in followers.into_iter().filter(|c| Some(*c) != except) {
+                        self.send(connection, &ServerMessage::HashMarks(marks.clone()));
                     }
                 }
                 other => self.host.push(other),
@@ -209,6 +219,9 @@ impl World {
         );
         let mut out = Vec::new();
         self.authority.receive(self.now, from, message, &mut out);
+        if self.is_marking {
+            self.authority.mark_some(&mut out);
+        }
         self.deliver(out);
     }
 
@@ -275,6 +288,13 @@ impl World {
             }
         }
         assert_eq!(replay.hash(), truth.state().hash(), "replay equals live");
+        if self.is_marking {
+            let is_alarm = |event: &ClientEvent| matches!(event, ClientEvent::Diverged(_));
+            let mut events = self.peers.values().flat_map(|peer| &peer.events);
+            assert!(!events.any(is_alarm), "a false alarm");
+            let is_alarm = |output: &Output| matches!(output, Output::Diverged(_));
+            assert!(!self.host.iter().any(is_alarm), "a false alarm");
+        }
         for peer in self
             .peers
             .values()

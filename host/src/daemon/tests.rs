@@ -159,11 +159,14 @@ impl Peer {
         self.write(&wire::encode_client(message)).await;
     }
 
-    /// Returns the next message; none when the daemon closed the connection.
+    /// Returns the next message but for hash marks, which come whenever it is quiet; none when the
+    /// daemon closed the connection.
     async fn receive(&mut self) -> Option<ServerMessage> {
         loop {
-            if let Some(message) = self.frames.next_server().unwrap() {
-                return Some(message);
+            match self.frames.next_server().unwrap() {
+                Some(ServerMessage::HashMarks(_)) => continue,
+                Some(message) => return Some(message),
+                None => {}
             }
             let mut buffer = vec![0; 64 << 10];
             let reading = tokio::time::timeout(HANG, self.stream.read(&mut buffer));

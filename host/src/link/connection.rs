@@ -349,6 +349,7 @@ const fn is_for_session(message: &ClientMessage) -> bool {
             | ClientMessage::DeleteShard(_)
             | ClientMessage::MetaRequest { .. }
             | ClientMessage::HashMark { .. }
+            | ClientMessage::HashMarks(_)
     )
 }
 

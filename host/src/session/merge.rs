@@ -34,7 +34,12 @@ pub(super) const fn is_wall(output: &Output) -> bool {
                 | ServerMessage::Propose(_)
                 | ServerMessage::ProposeResult { .. }
         ),
-        Output::Welcome(..) | Output::Host(..) | Output::Decided(..) | Output::Close(_) => true,
+        Output::Welcome(..)
+        | Output::Marks { .. }
+        | Output::Diverged(_)
+        | Output::Host(..)
+        | Output::Decided(..)
+        | Output::Close(_) => true,
     }
 }
 

@@ -211,6 +211,7 @@ impl Peer {
                     self.outcomes.insert(id, outcome);
                 }
                 ClientEvent::Error(error) => self.errors.push(error),
+                ClientEvent::Diverged(divergence) => panic!("a state went wrong: {divergence:?}"),
                 ClientEvent::Welcome
                 | ClientEvent::LeadershipChanged
                 | ClientEvent::Overtaken { .. }

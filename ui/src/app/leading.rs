@@ -180,6 +180,7 @@ impl App {
                 }
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
+                ClientEvent::Diverged(divergence) => self.diverged(&divergence),
                 ClientEvent::FollowUp(follow_up) => self.follow_up(follow_up),
                 ClientEvent::Error(error) if !self.is_welcome => self.turned_away(&error),
                 ClientEvent::Error(error) => self.complain(&error),

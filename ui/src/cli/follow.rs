@@ -298,6 +298,7 @@ impl Following {
                 | ClientEvent::LeadershipChanged
                 | ClientEvent::Overtaken { .. }
                 | ClientEvent::Recovered(_)
+                | ClientEvent::Diverged(_)
                 | ClientEvent::FollowUp(_) => {}
             }
         }

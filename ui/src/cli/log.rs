@@ -163,6 +163,7 @@ impl Printer<'_> {
                 | ClientEvent::LeadershipChanged
                 | ClientEvent::Overtaken { .. }
                 | ClientEvent::Recovered(_)
+                | ClientEvent::Diverged(_)
                 | ClientEvent::FollowUp(_) => {}
             }
         }

@@ -136,6 +136,7 @@ fn a_wish_is_refused_at_the_deadline_and_never_taken_from_a_ui() {
         .lease(Shard::Buffer(buffer))
         .unwrap();
     assert_eq!((lease.holder, lease.pending), (user, None));
+    world.pass(limits::MARK_QUIET_MS);
     assert_eq!(world.authority.next_deadline(), None);
     world.check();
     // Nor from one whose connection dropped: it is attached.
@@ -254,6 +255,7 @@ fn a_tool_leads_at_once_what_nobody_leads_and_only_texts_for_a_bounded_time() {
     world.authority.allow_leases(now, me, Some(u64::MAX));
     ask(&mut world, tool, body);
     assert_eq!(holder(&world, body), me);
+    world.pass(limits::MARK_QUIET_MS);
     assert_eq!(
         world.authority.next_deadline(),
         Some(now.after(TOOL_LEASE_MS_MAX))

@@ -2,6 +2,7 @@
 
 use apex_core::entry::AttachmentKind;
 use apex_core::limits::TRANSFER_MS;
+use apex_core::node::marks::hash_of;
 
 use super::*;
 use crate::input::Erase;
@@ -331,5 +332,36 @@ fn a_tool_does_not_get_the_text_that_the_user_is_in() {
     world.act(0, "type 2");
     assert_eq!(world.shown(0, view), "text12|");
     assert!(world.uis[0].app.leads_text(view));
+    world.check_hashes();
+}
+
+#[test]
+fn a_state_that_went_wrong_is_kept_made_anew_and_told_once() {
+    let (mut world, view) = two();
+    let buffer = world.uis[1].app.text(view).unwrap().0;
+    let shard = Shard::Buffer(buffer);
+    let wrong = |world: &World| {
+        let mut mark = hash_of(world.authority.node(), shard).unwrap();
+        mark.state = [9; 32];
+        ServerMessage::HashMarks(vec![mark])
+    };
+    for _ in 0..2 {
+        let mark = wrong(&world);
+        world.update(1, Event::Message(mark));
+        world.run();
+    }
+    let names: Vec<&str> = world.kept.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, [shard.to_string().replace('/', "-")]);
+    let notices = &world.authority.node().state().meta().notices;
+    let texts: Vec<&str> = notices.values().map(|n| n.text.as_str()).collect();
+    assert_eq!(texts.len(), 1);
+    assert!(texts[0].ends_with(&format!("what it had is in /state/{}", names[0])));
+    assert!(
+        world.status(0).contains("went wrong"),
+        "{}",
+        world.status(0)
+    );
+    world.act(0, "type still here");
+    assert_eq!(world.shown(0, view), "textstill here|");
     world.check_hashes();
 }
