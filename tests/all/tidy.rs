@@ -116,6 +116,7 @@ fn a_module_uses_only_modules_above_it() {
         ("host/src", "lib.rs"),
         ("ui/src", "lib.rs"),
         ("tests/src", "lib.rs"),
+        ("tests/core-bench/src", "lib.rs"),
         ("xtask/src", "main.rs"),
     ] {
         let code = code(folder);

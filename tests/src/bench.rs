@@ -4,17 +4,11 @@
 //! 2. Every bench checks what it computed. A fast wrong answer is an error, not a figure.
 //! 3. Each has a tiny run in the tests that asserts its outputs and never its times.
 //!
+//! Those that need only the core are a package of their own, `tests/core-bench`.
+//!
 //! Read in this order; a module imports only modules above it.
 
 pub mod error;
-
-pub mod stats;
-
-pub mod table;
-
-pub mod trace;
-
-pub mod edit;
 
 pub mod terminal;
 
@@ -30,6 +24,8 @@ pub mod tools;
 
 use std::io::Write;
 
+pub use apex_core_bench::{edit, stats, table, trace};
+
 pub use self::error::BenchError;
 
 /// The benches, in the order in which they run.
@@ -40,8 +36,10 @@ pub const NAMES: [&str; 3] = ["edit", "keys", "tools"];
 /// # Errors
 /// A result is wrong, something is not built, or there is no such bench.
 pub fn run(name: &str, out: &mut impl Write) -> Result<(), BenchError> {
+    if apex_core_bench::NAMES.contains(&name) {
+        return Ok(apex_core_bench::run(name, out)?);
+    }
     let table = match name {
-        "edit" => edit::run(15)?,
         "keys" => keys::run(5, 200)?,
         "tools" => tools::run(tools::Amount {
             rounds: 9,

@@ -10,8 +10,8 @@ use apex_core::node::NodeError;
 pub enum BenchError {
     /// A file cannot be read.
     Read(PathBuf, std::io::Error),
-    /// A file is no trace.
-    Trace(PathBuf, serde_json::Error),
+    /// A bench that needs only the core.
+    Core(apex_core_bench::BenchError),
     /// The core refused what a bench did.
     Node(NodeError),
     /// A component does not do what it should.
@@ -20,6 +20,12 @@ pub enum BenchError {
     Terminal(String),
     /// What was computed is not what it must be.
     Wrong(String),
+}
+
+impl From<apex_core_bench::BenchError> for BenchError {
+    fn from(error: apex_core_bench::BenchError) -> Self {
+        Self::Core(error)
+    }
 }
 
 impl From<NodeError> for BenchError {
@@ -38,7 +44,7 @@ impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Trace(path, error) => write!(f, "{} is no trace: {error}", path.display()),
+            Self::Core(error) => error.fmt(f),
             Self::Node(error) => error.fmt(f),
             Self::Component(error) => write!(f, "the component failed: {error:#}"),
             Self::Terminal(what) => f.write_str(what),

@@ -5,9 +5,9 @@
 use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 
-use apex_tests::bench::BenchError;
-use apex_tests::bench::edit;
-use apex_tests::bench::trace::Trace;
+use apex_core_bench::BenchError;
+use apex_core_bench::edit;
+use apex_core_bench::trace::Trace;
 
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();

@@ -9,6 +9,7 @@
 //!   them, and many an append.
 
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::process::Command;
 
 use apex_core::buffer::Buffer;
@@ -20,11 +21,10 @@ use apex_core::node::Node;
 use apex_core::text::Span;
 use ropey::Rope;
 
-use super::BenchError;
-use super::stats::{Samples, timed};
-use super::table::{Table, figure, ratio};
-use super::trace::{self, Patch, Trace};
-use crate::harness::home::program;
+use crate::BenchError;
+use crate::stats::{Samples, timed};
+use crate::table::{Table, figure, ratio};
+use crate::trace::{self, Patch, Trace};
 
 /// Entries after which an acknowledgement lets the leader drop them.
 const ACK_COUNT: usize = 64;
@@ -238,12 +238,23 @@ pub fn bare(trace: &Trace) -> Result<f64, BenchError> {
 /// The program `rope` is not built, or fails.
 #[expect(clippy::disallowed_methods, reason = "the one peer that is a program")]
 pub fn bare_elsewhere(name: &str) -> Result<f64, BenchError> {
-    let path = program("rope");
+    let path = program("rope")?;
     let ended = Command::new(&path).arg(name).output();
     let ended = ended.map_err(|error| BenchError::Read(path, error))?;
     let words = String::from_utf8_lossy(&ended.stdout);
     let wrong = |_| BenchError::Wrong(format!("the program rope said {words:?}"));
     words.trim().parse().map_err(wrong)
+}
+
+/// A built program, beside this executable or beside the directory of the test executables.
+fn program(name: &str) -> Result<PathBuf, BenchError> {
+    let here = std::env::current_exe().map_err(|error| BenchError::Read(name.into(), error))?;
+    let mut programs = here.ancestors().skip(1).take(2).map(|at| at.join(name));
+    let program = programs.find(|program| program.is_file());
+    program.ok_or_else(|| {
+        let error = std::io::Error::other("not built; run `cargo xtask bench`");
+        BenchError::Read(name.into(), error)
+    })
 }
 
 /// Replays a trace once through everything and adds the times.

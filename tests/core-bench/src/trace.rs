@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
-use super::BenchError;
+use crate::BenchError;
 
 /// The names of the traces.
 pub const NAMES: [&str; 3] = ["rustcode", "sveltecomponent", "seph-blog1"];
@@ -46,7 +46,7 @@ impl Trace {
     /// # Errors
     /// The file is not there, or holds no trace that begins with an empty text.
     pub fn read(name: &str) -> Result<Self, BenchError> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/editing-traces");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/editing-traces");
         let path = folder.join(name).with_extension("json.gz");
         let file = File::open(&path).map_err(|error| BenchError::Read(path.clone(), error))?;
         let stored: Stored = serde_json::from_reader(BufReader::new(GzDecoder::new(file)))
