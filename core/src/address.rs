@@ -133,7 +133,10 @@ impl Address {
     }
 
     pub(crate) fn begins_with_file(&self) -> bool {
-        let first = self.lefts.first().map_or(self.last.as_ref(), |l| l.0.as_ref());
+        let first = self
+            .lefts
+            .first()
+            .map_or(self.last.as_ref(), |l| l.0.as_ref());
         first.is_some_and(|chain| matches!(chain.0.first(), Some(Part::File(_))))
     }
 }
@@ -289,7 +292,10 @@ pub(crate) fn evaluate_chain(
     let count = chain.0.len();
     for index in 0..count {
         // A sign that nothing follows, or another sign, is one line.
-        let is_alone = matches!(chain.0.get(index + 1), None | Some(Part::Plus | Part::Minus));
+        let is_alone = matches!(
+            chain.0.get(index + 1),
+            None | Some(Part::Plus | Part::Minus)
+        );
         let text = files.text(here.file);
         match &mut chain.0[index] {
             Part::Line(number) => here.at = line(text, *number, here.at, sign)?,
@@ -335,7 +341,11 @@ fn search(
     let regexp = pattern.regexp().map_err(AddressError::Regexp)?;
     let len = text.len();
     let found = if sign == Sign::Minus {
-        let mut back = |q| regexp.find_back(text, q).or_else(|| regexp.find_back(text, len));
+        let mut back = |q| {
+            regexp
+                .find_back(text, q)
+                .or_else(|| regexp.find_back(text, len))
+        };
         match back(from.q0) {
             // An empty text has no other place to go on from.
             Some(at) if at == Span::at(from.q0) && len == 0 => None,
@@ -350,9 +360,7 @@ fn search(
                 .or_else(|| regexp.find(text, whole))
         };
         match on(from.q1) {
-            Some(at) if at == Span::at(from.q1) => {
-                on(if from.q1 == len { 0 } else { from.q1 + 1 })
-            }
+            Some(at) if at == Span::at(from.q1) => on(if from.q1 == len { 0 } else { from.q1 + 1 }),
             found => found,
         }
     };
@@ -395,7 +403,9 @@ fn line(text: &Text, number: u64, from: Span, sign: Sign) -> Result<Span, Addres
         if number == 0 {
             return Ok(Span::new(text.line_start(here), from.q0));
         }
-        let end_line = (here + 1).checked_sub(number).ok_or(AddressError::OutOfRange)?;
+        let end_line = (here + 1)
+            .checked_sub(number)
+            .ok_or(AddressError::OutOfRange)?;
         let start = text.line_start(end_line.saturating_sub(1));
         return Ok(Span::new(start, text.line_start(end_line)));
     }

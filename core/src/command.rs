@@ -86,10 +86,15 @@ impl fmt::Display for CommandError {
             Self::Syntax(error) => error.fmt(f),
             Self::BadDelimiter(c) => write!(f, "bad delimiter {c:?}: take a punctuation character"),
             Self::Unknown(c) => write!(f, "unknown command {c:?}"),
-            Self::NoShellCommand => f.write_str("no shell command: none was given, and none before"),
+            Self::NoShellCommand => {
+                f.write_str("no shell command: none was given, and none before")
+            }
             Self::Nested => f.write_str("X and Y can't be nested"),
             Self::FileHasChanges(name) => {
-                write!(f, "{name:?} has changes: put it, or say it again to lose them")
+                write!(
+                    f,
+                    "{name:?} has changes: put it, or say it again to lose them"
+                )
             }
             Self::PendingChanges => f.write_str("w must stand before the changes of its command"),
             Self::NoFile => f.write_str("no current file"),

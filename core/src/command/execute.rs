@@ -89,7 +89,11 @@ impl Run<'_> {
     /// has a window, whether it is the current one, and its name.
     fn matches(&self, file: usize, pattern: &mut Pattern) -> Result<bool, AddressError> {
         let regexp = pattern.regexp().map_err(AddressError::Regexp)?;
-        let modified = if self.files[file].is_modified { '\'' } else { ' ' };
+        let modified = if self.files[file].is_modified {
+            '\''
+        } else {
+            ' '
+        };
         let current = if self.outcome.current == Some(file) {
             '.'
         } else {
@@ -403,7 +407,11 @@ impl Run<'_> {
     }
 
     /// Notes a shell command; an empty one repeats the last.
-    fn shell(&mut self, command: &str, input: Option<(usize, Span)>) -> Result<usize, CommandError> {
+    fn shell(
+        &mut self,
+        command: &str,
+        input: Option<(usize, Span)>,
+    ) -> Result<usize, CommandError> {
         if !command.is_empty() {
             self.memory.shell = String::from(command);
         }

@@ -4,9 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{
-    Command, CommandError, Memory, ShellKind, Substitute, SyntaxError, Verb, WhereForm,
-};
+use super::{Command, CommandError, Memory, ShellKind, Substitute, SyntaxError, Verb, WhereForm};
 use crate::address::reader::Reader;
 use crate::address::{self, Pattern};
 use crate::limits;
@@ -102,7 +100,9 @@ fn parse(reader: &mut Reader, depth: usize) -> Result<Parsed, CommandError> {
             bare(reader, Verb::Undo(sign * count))?
         }
         '=' => position(reader)?,
-        _ => return with_token(reader, name).map(|verb| Parsed::Command(Command { address, verb })),
+        _ => {
+            return with_token(reader, name).map(|verb| Parsed::Command(Command { address, verb }));
+        }
     };
     Ok(Parsed::Command(Command { address, verb }))
 }
@@ -147,11 +147,7 @@ fn group(reader: &mut Reader, depth: usize) -> Result<Vec<Command>, CommandError
 }
 
 /// Takes the command that another one repeats; `otherwise` when the line ends.
-fn body(
-    reader: &mut Reader,
-    depth: usize,
-    otherwise: Verb,
-) -> Result<Box<Command>, CommandError> {
+fn body(reader: &mut Reader, depth: usize, otherwise: Verb) -> Result<Box<Command>, CommandError> {
     if matches!(reader.skip_blanks(), None | Some('\n')) {
         reader.take();
         return Ok(Box::new(Command {

@@ -26,9 +26,10 @@ const PLACE_AT: usize = 6;
 variants!(CLIENT_MESSAGES, ClientMessage:
     Hello Append Propose Decided CreateShard DeleteShard LeaseRequest LeaseRelease FilePut FileGet
     FileOpen Run Kill SessionNew SessionRename SessionDelete MetaRequest Query Tool HashMark Resync
-    Ack Detach Ping);
+    Ack Detach Ping HashMarks);
 variants!(SERVER_MESSAGES, ServerMessage:
-    Welcome Snapshot Entries Acked Propose ProposeResult Reply HashQuery Error Pong);
+    Welcome Snapshot Entries Acked Propose ProposeResult Reply HashQuery Error Pong
+    HashMarks);
 variants!(SESSION_NAMES, SessionName: Label Id);
 variants!(TAKEOVERS, Takeover: Transfer Steal Watch);
 variants!(QUERIES, Query: Sessions Session Text Hash Entries Tools ToolLog Status);
@@ -120,6 +121,10 @@ fn joining_and_appending() -> Vec<(&'static str, ClientMessage)> {
         ("fresh", ClientMessage::Resync),
         ("at once", ClientMessage::Detach),
         ("a number", ClientMessage::Ping(u64::MAX)),
+        (
+            "two",
+            ClientMessage::HashMarks(vec![hash(1), hash(u64::MAX)]),
+        ),
     ]
 }
 
@@ -291,6 +296,11 @@ pub(super) fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ("of an append", refused(vec![SHARD, Shard::Layout])),
         ("of nothing", refused(vec![])),
         ("a number", ServerMessage::Pong(u64::MAX)),
+        ("none", ServerMessage::HashMarks(vec![])),
+        (
+            "two",
+            ServerMessage::HashMarks(vec![hash(1), hash(u64::MAX)]),
+        ),
     ]
 }
 

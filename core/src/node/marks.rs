@@ -87,7 +87,7 @@ pub fn hash_of(node: &Node, shard: Shard) -> Option<ShardHash> {
 fn weight(state: &State, shard: Shard) -> u64 {
     match shard {
         Shard::Buffer(id) => state.buffer(id).map_or(0, |buffer| {
-            let spans = buffer.layers().map(|(_, _, spans)| spans.len() as u64);
+            let spans = buffer.layers().map(|(_, _, spans)| spans.count() as u64);
             buffer.text().len_bytes() + buffer.undo_len() + spans.sum::<u64>() * OBJECT_LEN
         }),
         Shard::Meta | Shard::Layout => state.shard_count() * OBJECT_LEN,

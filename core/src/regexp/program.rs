@@ -138,12 +138,17 @@ impl Builder {
     }
 
     fn pop(&mut self) -> Part {
-        self.parts.pop().expect("the parser gives every operator what it needs")
+        self.parts
+            .pop()
+            .expect("the parser gives every operator what it needs")
     }
 
     fn one(&mut self, op: Op) {
         let at = self.inst(op);
-        self.parts.push(Part { first: at, last: at });
+        self.parts.push(Part {
+            first: at,
+            last: at,
+        });
     }
 
     fn add(&mut self, item: &Item) {
