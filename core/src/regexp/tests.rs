@@ -1,1 +1,272 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
 
+use super::*;
+
+fn find(pattern: &str, text: &str) -> Option<String> {
+    let text = Text::from(text);
+    let whole = Span::new(0, text.len());
+    let found = Regexp::new(pattern).unwrap().find(&text, whole);
+    found.map(|span| format!("{},{}", span.q0, span.q1))
+}
+
+#[test]
+fn the_leftmost_match_wins_and_then_the_longest() {
+    for (pattern, text, want) in [
+        ("a", "", None),
+        ("a|ab|abc", "xabcd", Some("1,4")),
+        ("(a|ab)(c|bcd)", "abcd", Some("0,4")),
+        ("b+|a.*z", "xbbaz", Some("1,3")),
+        ("b*", "aab", Some("0,0")),
+        ("[^a]+", "aa\nbc\n", Some("3,5")),
+        (".+", "漢🙂\nx", Some("0,2")),
+        ("(ab)*c", "ababac", Some("5,6")),
+        ("x*(ab)?y", "xxaby", Some("0,5")),
+        ("^b", "ab\nb", Some("3,4")),
+        ("a$", "a\nba", Some("0,1")),
+        ("a$", "ba", None),
+        ("^$", "a\n\nb", Some("2,2")),
+        ("\\n+", "a\n\nb", Some("1,3")),
+        ("[\\]\\-]+", "a]-]b", Some("1,4")),
+        ("[z-a]", "az", None),
+        ("[]", "a]", None),
+        ("a**", "baaa", Some("0,0")),
+        ("(a*)*b", "aaab", Some("0,4")),
+        ("(a*)+", "aaa", Some("0,3")),
+        ("^*ab", "xab", Some("1,3")),
+        ("\u{d7ff}", "\u{d7ff}\u{e000}", Some("0,1")),
+        ("[\u{d7ff}-\u{e000}]+", "\u{d7ff}\u{e000}", Some("0,2")),
+        ("[^x]+$", "x\u{10ffff}\n", Some("1,2")),
+    ] {
+        assert_eq!(find(pattern, text).as_deref(), want, "{pattern} in {text:?}");
+    }
+}
+
+#[test]
+fn what_is_no_pattern_is_refused_with_its_reason() {
+    for (pattern, want) in [
+        ("(", RegexpError::NoOperand('(')),
+        ("(a", RegexpError::UnmatchedOpen),
+        ("a)", RegexpError::UnmatchedClose),
+        ("()", RegexpError::NoOperand(')')),
+        ("a|", RegexpError::NoOperand('|')),
+        ("|a", RegexpError::NoOperand('|')),
+        ("*", RegexpError::NoOperand('*')),
+        ("[a", RegexpError::BadClass),
+        ("[-a]", RegexpError::BadClass),
+        ("[a-]", RegexpError::BadClass),
+        ("[\\", RegexpError::BadClass),
+    ] {
+        assert_eq!(Regexp::new(pattern).unwrap_err(), want, "{pattern}");
+    }
+}
+
+#[test]
+fn backwards_the_match_that_ends_last_wins_and_then_the_longest() {
+    for (pattern, text, want) in [
+        ("a+", "aabaa", Some((3, 5))),
+        ("b*", "ab", Some((1, 2))),
+        ("a$", "ba", Some((1, 2))),
+        ("^", "a\nb", Some((2, 2))),
+        ("ab|b", "xab", Some((1, 3))),
+        ("x", "ab", None),
+    ] {
+        let text = Text::from(text);
+        let found = Regexp::new(pattern).unwrap().find_back(&text, text.len());
+        let want = want.map(|(q0, q1)| Span::new(q0, q1));
+        assert_eq!(found, want, "{pattern} in {text}");
+    }
+}
+
+#[test]
+fn groups_are_what_sam_finds_in_them() {
+    let check = |pattern: &str, text: &str, want: &[Option<(u64, u64)>]| {
+        let text = Text::from(text);
+        let mut regexp = Regexp::new(pattern).unwrap();
+        let found = regexp.find(&text, Span::new(0, text.len())).unwrap();
+        let groups = regexp.submatches(&text, found);
+        let want: Vec<_> = want
+            .iter()
+            .map(|w| w.map(|(q0, q1)| Span::new(q0, q1)))
+            .collect();
+        assert_eq!(groups[..want.len()], want[..], "{pattern}");
+        assert!(groups[want.len()..].iter().all(Option::is_none));
+    };
+    check("(a+)(b+)", "xaabb", &[Some((1, 3)), Some((3, 5))]);
+    check("(x)?(y)", "y", &[None, Some((0, 1))]);
+    check("((a)|b)+c", "abc", &[Some((1, 2)), Some((0, 1))]);
+    check("(a*)(a*)", "aa", &[Some((0, 2)), Some((2, 2))]);
+    let many = "(.)".repeat(12);
+    let nine: Vec<_> = (0..9).map(|i| Some((i, i + 1))).collect();
+    check(&many, "abcdefghijkl", &nine);
+}
+
+/// Matches by trying everything: slow, and obvious enough to be believed.
+fn slow_find(pattern: &Parsed, text: &[char]) -> Option<(usize, usize)> {
+    (0..=text.len()).find_map(|start| {
+        let ends = slow_ends(&pattern.items, text, start);
+        ends.into_iter().max().map(|end| (start, end))
+    })
+}
+
+use super::parse::{Item, Parsed};
+
+/// Returns all places where a match that begins at `start` may end.
+fn slow_ends(items: &[Item], text: &[char], start: usize) -> Vec<usize> {
+    type Step<'a> = alloc::boxed::Box<dyn Fn(usize) -> Vec<usize> + 'a>;
+    let mut stack: Vec<Step<'_>> = Vec::new();
+    let closure = |step: Step<'_>, at: usize, least: usize| {
+        let mut all = vec![at];
+        let mut index = 0;
+        while index < all.len() {
+            for end in step(all[index]) {
+                if !all.contains(&end) {
+                    all.push(end);
+                }
+            }
+            index += 1;
+        }
+        if least == 1 && !step(at).contains(&at) {
+            all.remove(0);
+            let again = all.clone();
+            if again.iter().any(|q| step(*q).contains(&at)) {
+                all.push(at);
+            }
+        }
+        all
+    };
+    for item in items {
+        let next: Step<'_> = match item {
+            Item::Set(class) => alloc::boxed::Box::new(move |at| {
+                let is_in = text.get(at).is_some_and(|c| class.contains(*c));
+                if is_in { vec![at + 1] } else { vec![] }
+            }),
+            Item::LineStart => alloc::boxed::Box::new(move |at| {
+                if at == 0 || text[at - 1] == '\n' { vec![at] } else { vec![] }
+            }),
+            Item::LineEnd => alloc::boxed::Box::new(move |at| {
+                if text.get(at) == Some(&'\n') { vec![at] } else { vec![] }
+            }),
+            Item::Cat => {
+                let (second, first) = (stack.pop().unwrap(), stack.pop().unwrap());
+                alloc::boxed::Box::new(move |at| {
+                    let mut ends: Vec<_> = first(at).into_iter().flat_map(&second).collect();
+                    ends.sort_unstable();
+                    ends.dedup();
+                    ends
+                })
+            }
+            Item::Or => {
+                let (second, first) = (stack.pop().unwrap(), stack.pop().unwrap());
+                alloc::boxed::Box::new(move |at| {
+                    first(at).into_iter().chain(second(at)).collect()
+                })
+            }
+            Item::Star | Item::Plus => {
+                let body = alloc::rc::Rc::new(stack.pop().unwrap());
+                let least = usize::from(*item == Item::Plus);
+                alloc::boxed::Box::new(move |at| {
+                    let body = body.clone();
+                    closure(alloc::boxed::Box::new(move |at| body(at)), at, least)
+                })
+            }
+            Item::Quest => {
+                let body = stack.pop().unwrap();
+                alloc::boxed::Box::new(move |at| {
+                    let mut ends = body(at);
+                    ends.push(at);
+                    ends
+                })
+            }
+            Item::Group(_) => continue,
+        };
+        stack.push(next);
+    }
+    stack.pop().unwrap()(start)
+}
+
+/// Every pattern of up to `len` of these characters that is one.
+fn patterns(len: usize) -> Vec<String> {
+    let alphabet: Vec<char> = "ab.*|()^$?+".chars().collect();
+    let mut all = vec![String::new()];
+    let mut from = 0;
+    for _ in 0..len {
+        let to = all.len();
+        for index in from..to {
+            for c in &alphabet {
+                let mut longer = all[index].clone();
+                longer.push(*c);
+                all.push(longer);
+            }
+        }
+        from = to;
+    }
+    all.retain(|pattern| Regexp::new(pattern).is_ok());
+    all
+}
+
+#[test]
+fn every_small_pattern_finds_what_trying_everything_finds() {
+    let texts = ["", "a", "ab", "ba\n", "aab\nab", "\n\nbab\n"];
+    let patterns = patterns(4);
+    let mut found_count = 0;
+    for pattern in &patterns {
+        let parsed = parse::parse(pattern).unwrap();
+        let mut regexp = Regexp::new(pattern).unwrap();
+        for text in texts {
+            let chars: Vec<char> = text.chars().collect();
+            let rope = Text::from(text);
+            let len = rope.len();
+            let found = regexp.find(&rope, Span::new(0, len));
+            let want = slow_find(&parsed, &chars)
+                // A match begins at the end of the range only if the search does.
+                .filter(|(start, _)| *start < chars.len() || chars.is_empty());
+            let found = found.map(|span| (span.q0 as usize, span.q1 as usize));
+            assert_eq!(found, want, "{pattern} in {text:?}");
+            found_count += usize::from(found.is_some());
+        }
+    }
+    assert_eq!((patterns.len(), found_count), (3460, 9216));
+}
+
+#[test]
+fn deep_long_and_ambiguous_patterns_cost_what_their_length_costs() {
+    let deep = format!("{}a{}", "(".repeat(50_000), ")".repeat(50_000));
+    assert_eq!(find(&deep, "xa").as_deref(), Some("1,2"));
+    let long = "ab".repeat(5_000);
+    assert_eq!(find(&long, &long).as_deref(), Some("0,10000"));
+    let ambiguous = format!("{}{}", "a?".repeat(200), "a".repeat(200));
+    assert_eq!(find(&ambiguous, &"a".repeat(200)).as_deref(), Some("0,200"));
+    // More classes than a byte counts, and more states than the cache keeps.
+    let wide: String = ('一'..'\u{5000}').map(|c| format!("{c}[^{c}]*|")).collect();
+    let wide = format!("{wide}x");
+    let text: String = ('一'..'\u{5000}').chain(['一']).collect();
+    assert_eq!(find(&wide, &text).as_deref(), Some("0,512"));
+}
+
+#[test]
+fn matches_are_found_over_the_seams_of_the_rope() {
+    let filler = "é漢 plain text\n".repeat(900);
+    for pattern in ["needle", "ne+dle", "n.*e", "(needle)", "[n]eedle"] {
+        for cut in 0..7 {
+            let text = format!("{}{filler}needle", "x".repeat(1000 + cut));
+            let text = Text::from(text.as_str());
+            let at = text.len() - 6;
+            let mut regexp = Regexp::new(pattern).unwrap();
+            let from = Span::new(at - 5000 / 14 * 14 - 6, text.len());
+            let found = regexp.find(&text, from).unwrap();
+            let want = if pattern == "n.*e" { found.q0 } else { at };
+            assert_eq!(found.q0, want, "{pattern}");
+            assert_eq!(regexp.find_back(&text, text.len()).unwrap().q0, at);
+        }
+    }
+}
+
+#[test]
+fn an_escaped_text_matches_itself() {
+    let text = "a.*+?[]()|\\^$é\n";
+    assert_eq!(find(&escape(text), text), Some(format!("0,{}", 15)));
+    assert_eq!(escape("abc").to_string(), "abc");
+}
