@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use self::history::{Group, History, Step};
+use self::history::{Group, History, Standing, Step};
 use self::layer::Layer;
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, ApplyLimits, BufferKind, BufferOp, Dot, Origin, Saved};
@@ -192,6 +192,18 @@ impl Buffer {
         self.history.last_undone().map(Group::id)
     }
 
+    /// Returns how it stands to undoing a group that was made in several buffers.
+    #[must_use]
+    pub fn undo_standing(&self, group: GroupId) -> Standing {
+        self.history.undo_standing(group)
+    }
+
+    /// Returns how it stands to redoing a group that was undone in several buffers.
+    #[must_use]
+    pub fn redo_standing(&self, group: GroupId) -> Standing {
+        self.history.redo_standing(group)
+    }
+
     /// Returns a setting of the buffer.
     #[must_use]
     pub fn setting(&self, key: &str) -> Option<&str> {
@@ -301,6 +313,7 @@ impl Buffer {
             self.check_dot(dot, new_len(self.text.len(), splices))?;
         }
         let before = self.content;
+        let is_behind = matches!(splices, [splice] if splice.at == Span::at(self.text.len()));
         let inverse = self.change(splices);
         self.content = self.version;
         match group {
@@ -308,8 +321,10 @@ impl Buffer {
                 self.history
                     .push(group, inverse, (before, self.content), limits);
             }
+            // Behind all that older steps are about: they fit still.
+            None if is_behind => {}
             // What cannot be undone must not leave older steps that no longer fit.
-            None => self.history.clear(),
+            None => self.history.clear(limits),
         }
         if let Some(dot) = dot
             && let Some(view) = self.views.get_mut(&dot.view)
@@ -355,8 +370,11 @@ impl Buffer {
             .history
             .pop()
             .ok_or(OpError::Missing("the undo group on top"))?;
+        let (before, after) = group.content();
+        let is_known = self.content == after;
         let (steps, effect) = self.take_back(&group, view);
-        self.content = group.content().0;
+        // What was changed since without a step is in the text still: that content is a new one.
+        self.content = if is_known { before } else { self.version };
         self.history.push_undone(group.inverted(steps));
         Ok(effect)
     }
@@ -369,8 +387,10 @@ impl Buffer {
             .history
             .pop_undone()
             .ok_or(OpError::Missing("the redo group on top"))?;
+        let (before, after) = group.content();
+        let is_known = self.content == before;
         let (steps, effect) = self.take_back(&group, view);
-        self.content = group.content().1;
+        self.content = if is_known { after } else { self.version };
         self.history.push_redone(group.inverted(steps));
         Ok(effect)
     }

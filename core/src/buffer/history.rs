@@ -1,18 +1,40 @@
 //! A buffer's undo history: groups of steps, bounded in bytes, shared between clones.
+//!
+//! 1. Groups go whole, the oldest first. The newest one stays, however large it is.
+//! 2. What is undone holds text that was in the buffer before, so it needs no bound of its own.
+//! 3. Of groups that are gone the ids stay for a while: who undoes one in another buffer is told
+//!    that this one cannot follow.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use rpds::VectorSync;
+use rpds::{RedBlackTreeSetSync, VectorSync};
 use serde::{Deserialize, Serialize};
 
 use crate::edit::Splice;
 use crate::entry::ApplyLimits;
-use crate::ids::{GroupId, Version};
+use crate::ids::{AttachmentId, GroupId, Version};
 
 /// Bytes that a step costs besides its texts.
 const STEP_LEN: u64 = 64;
+/// Ids of lost groups that any history keeps.
+const LOST_COUNT_MIN: usize = 16;
+/// Bytes of the limit for which one more such id is kept.
+const LOST_SHARE_LEN: u64 = 4096;
+
+/// How a history stands to a group that is undone, or redone, in another buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has no part in the group, or has done it already.
+    Apart,
+    /// The group is next: it follows.
+    Next,
+    /// It was changed since, so that the group is not next, or cannot be redone any more.
+    Changed,
+    /// It dropped the group, which can be undone no more.
+    Forgotten,
+}
 
 /// What takes one change back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +132,10 @@ pub struct History {
     undone: VectorSync<Arc<Group>>,
     /// Bytes of the groups that can be undone.
     len: u64,
+    /// Newest ids of groups that stand in the text and cannot be undone any more.
+    forgotten: RedBlackTreeSetSync<GroupId>,
+    /// Newest ids of groups that were undone and cannot be redone any more.
+    abandoned: RedBlackTreeSetSync<GroupId>,
 }
 
 impl History {
@@ -131,6 +157,34 @@ impl History {
         self.undone.last().map(Arc::as_ref)
     }
 
+    /// Returns how it stands to undoing a group. Costs the groups made since that one.
+    #[must_use]
+    pub fn undo_standing(&self, group: GroupId) -> Standing {
+        if self.last().is_some_and(|top| top.id == group) {
+            Standing::Next
+        } else if has(ids(&self.below).rev(), group, |id| id < group) {
+            Standing::Changed
+        } else if self.forgotten.contains(&group) {
+            Standing::Forgotten
+        } else {
+            Standing::Apart
+        }
+    }
+
+    /// Returns how it stands to redoing a group. Costs the groups undone since that one.
+    #[must_use]
+    pub fn redo_standing(&self, group: GroupId) -> Standing {
+        if self.last_undone().is_some_and(|last| last.id == group) {
+            Standing::Next
+        } else if self.abandoned.contains(&group)
+            || has(ids(&self.undone).rev(), group, |id| id > group)
+        {
+            Standing::Changed
+        } else {
+            Standing::Apart
+        }
+    }
+
     /// Adds a step to a group; a new change ends Redo.
     pub fn push(
         &mut self,
@@ -139,9 +193,7 @@ impl History {
         (before, after): (Version, Version),
         limits: &ApplyLimits,
     ) {
-        if !self.undone.is_empty() {
-            self.undone = VectorSync::default();
-        }
+        self.end_redo(limits);
         match &mut self.top {
             Some(top) if top.id == group => {
                 self.len += extend(Arc::make_mut(top), step, after);
@@ -157,7 +209,7 @@ impl History {
             }
         }
         if self.len > limits.undo_len {
-            self.forget_oldest(limits.undo_len);
+            self.forget_oldest(limits);
         }
     }
 
@@ -168,25 +220,40 @@ impl History {
         }
     }
 
+    fn end_redo(&mut self, limits: &ApplyLimits) {
+        if self.undone.is_empty() {
+            return;
+        }
+        // The first of them is the newest.
+        let undone = core::mem::take(&mut self.undone);
+        lose(&mut self.abandoned, ids(&undone), limits);
+    }
+
     /// Keeps the newest groups that fill three quarters of the limit, and always the newest one.
-    fn forget_oldest(&mut self, limit: u64) {
+    fn forget_oldest(&mut self, limits: &ApplyLimits) {
         let mut kept = Vec::new();
         let mut len = self.top.as_ref().map_or(0, |top| top.len);
         for group in self.below.iter().rev() {
-            if len + group.len > limit / 4 * 3 {
+            if len + group.len > limits.undo_len / 4 * 3 {
                 break;
             }
             len += group.len;
             kept.push(group.clone());
         }
+        let gone = ids(&self.below).rev().skip(kept.len());
+        lose(&mut self.forgotten, gone, limits);
         self.below = kept.into_iter().rev().collect();
         self.len = len;
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        if self.top.is_some() || !self.undone.is_empty() {
-            *self = Self::default();
+    /// Forgets everything that could be undone or redone.
+    pub fn clear(&mut self, limits: &ApplyLimits) {
+        self.end_redo(limits);
+        if let Some(top) = self.top.take() {
+            let below = core::mem::take(&mut self.below);
+            let gone = core::iter::once(top.id).chain(ids(&below).rev());
+            lose(&mut self.forgotten, gone, limits);
+            self.len = 0;
         }
     }
 
@@ -228,3 +295,42 @@ fn extend(group: &mut Group, step: Step, after: Version) -> u64 {
     group.steps.push(step);
     len
 }
+
+/// Returns the ids of groups, in their order.
+fn ids(groups: &VectorSync<Arc<Group>>) -> impl DoubleEndedIterator<Item = GroupId> {
+    groups.iter().map(|group| group.id)
+}
+
+/// Returns whether a group is among some, looked through from the nearest on. A party counts its
+/// groups upwards, so the search ends at one of the same party that is beyond.
+fn has(
+    mut groups: impl Iterator<Item = GroupId>,
+    group: GroupId,
+    is_beyond: impl Fn(GroupId) -> bool,
+) -> bool {
+    let party = AttachmentId::issuer_of(group.raw());
+    let is_end = |id: GroupId| AttachmentId::issuer_of(id.raw()) == party && is_beyond(id);
+    groups.find(|id| *id == group || is_end(*id)) == Some(group)
+}
+
+/// Keeps the ids of groups that are gone, given from the newest on, as far as there is room.
+fn lose(
+    lost: &mut RedBlackTreeSetSync<GroupId>,
+    gone: impl Iterator<Item = GroupId>,
+    limits: &ApplyLimits,
+) {
+    let share = usize::try_from(limits.undo_len / LOST_SHARE_LEN).unwrap_or(usize::MAX);
+    let most = LOST_COUNT_MIN.saturating_add(share);
+    for id in gone.take(most) {
+        lost.insert_mut(id);
+    }
+    // The smallest id is of the party that came first, and of its first groups.
+    while lost.size() > most
+        && let Some(oldest) = lost.first().copied()
+    {
+        lost.remove_mut(&oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests;
