@@ -11,6 +11,7 @@ pub mod editing;
 pub mod marks;
 pub mod recent;
 pub mod tags;
+pub mod undoing;
 pub mod windows;
 
 use alloc::collections::{BTreeMap, BTreeSet};

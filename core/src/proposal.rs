@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::edit::Splice;
 use crate::entry::{Annotation, Origin, Saved};
-use crate::ids::{AttachmentId, BufferId, ColumnId, ProposalId, Version, ViewId, WindowId};
+use crate::ids::{
+    AttachmentId, BufferId, ColumnId, GroupId, ProposalId, Version, ViewId, WindowId,
+};
 use crate::text::Span;
 
 /// What several leaders do with one proposal.
@@ -150,6 +152,21 @@ pub enum Change {
         /// Its new name.
         name: String,
     },
+    /// Undoes a group, which must be the latest of the buffer: an Undo over several buffers comes
+    /// to a buffer that another party leads.
+    Undo {
+        /// Which buffer.
+        buffer: BufferId,
+        /// Which group.
+        group: GroupId,
+    },
+    /// Redoes a group, which must be the one undone last in the buffer.
+    Redo {
+        /// Which buffer.
+        buffer: BufferId,
+        /// Which group.
+        group: GroupId,
+    },
 }
 
 impl Change {
@@ -162,7 +179,9 @@ impl Change {
             | Self::Put { buffer, .. }
             | Self::GetIfClean(buffer)
             | Self::Saved { buffer, .. }
-            | Self::Name { buffer, .. } => Some(*buffer),
+            | Self::Name { buffer, .. }
+            | Self::Undo { buffer, .. }
+            | Self::Redo { buffer, .. } => Some(*buffer),
             Self::Select { .. }
             | Self::Show { .. }
             | Self::Board { .. }
@@ -219,6 +238,33 @@ pub enum Refusal {
     NotGranted(String),
     /// Something else, in words for the user.
     Refused(String),
+    /// The group is not next in the buffer: it was changed since.
+    Diverged {
+        /// Which buffer.
+        buffer: BufferId,
+        /// Its version now.
+        version: Version,
+    },
+    /// More than one buffer, or leader, refuses: what each of them says. For edits: each buffer
+    /// whose edit must be computed again, with its version now.
+    Several(Vec<Self>),
+}
+
+impl Refusal {
+    /// Returns what several refusals are together; none of none. What is said twice counts once.
+    #[must_use]
+    pub fn of_all(refusals: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for refusal in refusals {
+            if !all.contains(&refusal) {
+                all.push(refusal);
+            }
+        }
+        if all.len() > 1 {
+            return Some(Self::Several(all));
+        }
+        all.pop()
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -247,6 +293,18 @@ impl fmt::Display for Refusal {
             Self::Retry(why) => write!(f, "{why}; try again"),
             Self::NotGranted(what) => write!(f, "not granted: {what}"),
             Self::Refused(why) => f.write_str(why),
+            Self::Diverged { buffer, version } => {
+                write!(
+                    f,
+                    "buffer {buffer} was changed since (now version {version})"
+                )
+            }
+            Self::Several(all) => {
+                for (i, refusal) in all.iter().enumerate() {
+                    write!(f, "{}{refusal}", if i == 0 { "" } else { "; also " })?;
+                }
+                Ok(())
+            }
         }
     }
 }

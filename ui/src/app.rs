@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use apex_core::buffer::{Buffer, View};
 use apex_core::entry::{Body, BufferKind};
-use apex_core::ids::{BufferId, GroupId, Millis, RequestId, Shard, ViewId, WindowId};
+use apex_core::ids::{BufferId, GroupId, Millis, ProposalId, RequestId, Shard, ViewId, WindowId};
 use apex_core::message::{ClientMessage, Hello, ServerMessage};
 use apex_core::node::Node;
 use apex_core::node::client::Client;
@@ -176,6 +176,8 @@ pub struct App {
     /// Where the keyboard goes back to after a search in the tag.
     finding: Option<ViewId>,
     pending: BTreeMap<RequestId, Pending>,
+    /// Undo and Redo that were proposed to who leads another text of the same group.
+    undoing: BTreeMap<ProposalId, BufferId>,
     /// Keys that wait for the lead of a buffer.
     held: Vec<(BufferId, Held)>,
     probes: BTreeMap<u64, look::Probe>,
@@ -222,6 +224,7 @@ impl App {
             warned: BTreeMap::new(),
             finding: None,
             pending: BTreeMap::new(),
+            undoing: BTreeMap::new(),
             held: Vec::new(),
             probes: BTreeMap::new(),
             next_probe: 1,

@@ -6,13 +6,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::recent::CarryError;
+use super::undoing::Direction;
 use super::windows::Placement;
 use super::{Node, NodeError};
 use crate::buffer::Buffer;
 use crate::buffer::layer::Layer;
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
-use crate::ids::{AttachmentId, BufferId, Shard, Version, ViewId, WindowId};
+use crate::ids::{AttachmentId, BufferId, GroupId, Shard, Version, ViewId, WindowId};
 use crate::limits;
 use crate::proposal::{Change, Landed, Outcome, Proposal, Refusal};
 use crate::text::Span;
@@ -91,16 +92,16 @@ impl Node {
 
     fn accepted_before(&self, proposal: &Proposal) -> Option<Vec<Landed>> {
         let is_accepted = |id: BufferId| {
-            self.state
-                .buffer(id)?
-                .accepted(proposal.author)
-                .filter(|known| *known >= proposal.id)
+            let buffer = self.state.buffer(id);
+            buffer
+                .and_then(|buffer| buffer.accepted(proposal.author))
+                .is_some_and(|known| known >= proposal.id)
         };
-        let edited = proposal.changes.iter().filter_map(|change| match change {
-            Change::Edit { buffer, .. } => Some(*buffer),
-            _ => None,
-        });
-        edited.clone().find(|id| is_accepted(*id).is_some())?;
+        // One that left its id left all of it: a leader accepts whole.
+        let mut marked = proposal.changes.iter().filter_map(|c| self.marked_by(c));
+        if !marked.any(is_accepted) {
+            return None;
+        }
         Some(
             proposal
                 .changes
@@ -108,6 +109,17 @@ impl Node {
                 .map(|change| self.landed(change.buffer(), None))
                 .collect(),
         )
+    }
+
+    /// Returns the buffer in which a change leaves its proposal's id.
+    fn marked_by(&self, change: &Change) -> Option<BufferId> {
+        match change {
+            Change::Board { name, .. } | Change::Append { name, .. } => {
+                self.state.buffer_named(name)
+            }
+            Change::Put { .. } | Change::GetIfClean(_) => None,
+            change => change.buffer(),
+        }
     }
 
     fn landed(&self, buffer: Option<BufferId>, window: Option<WindowId>) -> Landed {
@@ -128,7 +140,8 @@ impl Node {
             return Err(Refusal::Refused(alloc::format!("more than {most} changes")));
         }
         let versions = self.versions_before(proposal);
-        self.land_edits(proposal)?;
+        let group = self.group_of(proposal);
+        self.land_edits(proposal, group)?;
         let mut landed = Vec::new();
         let mut after = Vec::new();
         // What closes a window cannot be taken back, so it comes last.
@@ -139,7 +152,8 @@ impl Node {
             self.check_close(&proposal.changes[*i])?;
         }
         for i in staying.into_iter().chain(closing) {
-            landed[i] = self.land(proposal.author, &proposal.changes[i], &versions, &mut after)?;
+            let change = &proposal.changes[i];
+            landed[i] = self.land((proposal.author, group), change, &versions, &mut after)?;
         }
         Ok((landed, after))
     }
@@ -151,8 +165,19 @@ impl Node {
             .collect()
     }
 
+    /// Returns the step of undo of a proposal: the same whoever decides on which part of it.
+    fn group_of(&mut self, proposal: &Proposal) -> GroupId {
+        let id = proposal.id.raw();
+        if AttachmentId::issuer_of(id) == proposal.author {
+            // Ids of one attachment are of one counter, so no other group is called so.
+            GroupId::new(id)
+        } else {
+            self.new_group()
+        }
+    }
+
     /// Composes the edits of each buffer, carries them forward and appends them as one group.
-    fn land_edits(&mut self, proposal: &Proposal) -> Result<(), Refusal> {
+    fn land_edits(&mut self, proposal: &Proposal, group: GroupId) -> Result<(), Refusal> {
         let mut planned: BTreeMap<BufferId, Planned> = BTreeMap::new();
         for change in &proposal.changes {
             let Change::Edit {
@@ -179,14 +204,23 @@ impl Node {
                 }
             }
         }
-        let group = self.new_group();
+        let mut carried = Vec::new();
+        let mut refusals = Vec::new();
         for (id, plan) in planned {
-            let splices = self.carried(id, plan)?;
+            match self.carried(id, plan) {
+                Ok(splices) => carried.push((id, splices)),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        if let Some(refusal) = Refusal::of_all(refusals) {
+            return Err(refusal);
+        }
+        for (id, splices) in carried {
             if splices.is_empty() {
                 continue;
             }
             let kind = self.state.buffer(id).map(Buffer::kind);
-            let group = (kind == Some(BufferKind::File)).then_some(group);
+            let group = (kind != Some(BufferKind::Tag)).then_some(group);
             let op = BufferOp::Edit {
                 splices,
                 group,
@@ -225,7 +259,7 @@ impl Node {
     /// Carries out one change; edits have landed before.
     fn land(
         &mut self,
-        author: AttachmentId,
+        (author, group): (AttachmentId, GroupId),
         change: &Change,
         versions: &BTreeMap<BufferId, Version>,
         after: &mut Vec<FollowUp>,
@@ -265,19 +299,39 @@ impl Node {
                 Ok(self.landed(Some(*buffer), None))
             }
             Change::Name { buffer, name } => {
-                let group = Some(self.new_group());
                 let op = BufferOp::Name {
                     name: name.clone(),
-                    group,
+                    group: Some(group),
                 };
                 self.append_buffer(*buffer, op).map_err(refused)?;
                 Ok(self.landed(Some(*buffer), None))
             }
+            Change::Undo { buffer, group } => self.step_alone(*buffer, *group, Direction::Back),
+            Change::Redo { buffer, group } => self.step_alone(*buffer, *group, Direction::Forth),
             Change::Put { .. }
             | Change::GetIfClean(_)
             | Change::Open { .. }
             | Change::Look { .. } => self.follow_up(author, change, versions, after),
         }
+    }
+
+    /// Steps over a group in one buffer: others of the group follow by proposals of their own.
+    fn step_alone(
+        &mut self,
+        id: BufferId,
+        group: GroupId,
+        direction: Direction,
+    ) -> Result<Landed, Refusal> {
+        let buffer = self.state.buffer(id).ok_or_else(|| missing_buffer(id))?;
+        if self.next_group(id, direction) != Some(group) {
+            return Err(Refusal::Diverged {
+                buffer: id,
+                version: buffer.version(),
+            });
+        }
+        self.step_group(id, (group, direction), None)
+            .map_err(refused)?;
+        Ok(self.landed(Some(id), None))
     }
 
     /// Notes what the host is asked for; it does not undo the edits when it cannot be done.

@@ -1,24 +1,14 @@
-//! Editing as a leader does it: typing, replacing, selecting, undoing over many buffers.
+//! Editing as a leader does it: typing, replacing, selecting.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::{Node, NodeError};
 use crate::buffer::View;
 use crate::edit::Splice;
 use crate::entry::{BufferKind, BufferOp, Dot};
-use crate::ids::{BufferId, GroupId, Shard, ViewId};
+use crate::ids::{BufferId, GroupId, ViewId};
 use crate::text::Span;
-
-/// What an Undo or Redo did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
-    /// Buffers in which the group was taken back or brought again.
-    pub buffers: Vec<BufferId>,
-    /// Names of buffers that could not follow: changed since, or led by another party.
-    pub diverged: Vec<String>,
-}
 
 impl Node {
     /// Returns the buffer that a view shows.
@@ -158,76 +148,6 @@ impl Node {
         Ok(buffer
             .view(view)
             .map_or_else(String::new, |view| buffer.text().slice(view.dot)))
-    }
-
-    /// Undoes the latest group of a view's buffer, in every buffer in which it is the latest.
-    ///
-    /// # Errors
-    /// As [`Node::append`].
-    pub fn undo(&mut self, view: ViewId) -> Result<Undone, NodeError> {
-        self.step(view, true)
-    }
-
-    /// Redoes the group undone last in a view's buffer, in every buffer in which it is the last.
-    ///
-    /// # Errors
-    /// As [`Node::append`].
-    pub fn redo(&mut self, view: ViewId) -> Result<Undone, NodeError> {
-        self.step(view, false)
-    }
-
-    fn step(&mut self, view: ViewId, is_undo: bool) -> Result<Undone, NodeError> {
-        let id = self.buffer_of(view)?;
-        let top = |node: &Self, id: BufferId| {
-            let buffer = node.state.buffer(id)?;
-            if is_undo {
-                buffer.undo_group()
-            } else {
-                buffer.redo_group()
-            }
-        };
-        let Some(group) = top(self, id) else {
-            return Ok(Undone::default());
-        };
-        let mut undone = Undone::default();
-        let members: Vec<BufferId> = self
-            .state
-            .buffers()
-            .map(|(id, _)| id)
-            .filter(|id| top(self, *id) == Some(group))
-            .collect();
-        for member in members {
-            if !self.leads(Shard::Buffer(member)) {
-                let name = self
-                    .state
-                    .buffer(member)
-                    .map(|buffer| buffer.name().to_string());
-                undone.diverged.extend(name);
-                continue;
-            }
-            let view = self.view_to_move(member, view);
-            let op = if is_undo {
-                BufferOp::Undo { group, view }
-            } else {
-                BufferOp::Redo { group, view }
-            };
-            self.append_buffer(member, op)?;
-            undone.buffers.push(member);
-        }
-        Ok(undone)
-    }
-
-    /// Returns the view whose selection goes to what undo touched: the asking one in its own
-    /// buffer, else the first body view.
-    fn view_to_move(&self, buffer: BufferId, asking: ViewId) -> Option<ViewId> {
-        let buffer = self.state.buffer(buffer)?;
-        if buffer.view(asking).is_some() {
-            return Some(asking);
-        }
-        buffer
-            .views()
-            .map(|(view, _)| view)
-            .find(|view| matches!(view, ViewId::Body(_)))
     }
 
     /// Sets a setting of a buffer.

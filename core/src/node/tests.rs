@@ -5,6 +5,7 @@ mod leases;
 mod marks;
 mod proposing;
 mod tools;
+mod undoing;
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};

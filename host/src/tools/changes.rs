@@ -480,12 +480,14 @@ const fn deed(change: &Change) -> &'static str {
         Change::Look { .. } => "look",
         Change::Saved { .. } => "saved",
         Change::Name { .. } => "name",
+        Change::Undo { .. } => "undo",
+        Change::Redo { .. } => "redo",
     }
 }
 
 fn refusal(why: &Refusal) -> types::Error {
     let code = match why {
-        Refusal::Conflict { .. } => code::CONFLICT,
+        Refusal::Conflict { .. } | Refusal::Diverged { .. } | Refusal::Several(_) => code::CONFLICT,
         Refusal::Stale { .. } => code::STALE,
         Refusal::NotFound(_) => code::NOT_FOUND,
         Refusal::OutOfRange(_) => code::OUT_OF_RANGE,

@@ -1,7 +1,10 @@
 //! Typing, erasing, cutting and pasting, and their steps of undo.
 
+use apex_core::buffer::Buffer;
 use apex_core::edit::Splice;
-use apex_core::ids::{GroupId, ViewId};
+use apex_core::ids::{GroupId, ProposalId, ViewId};
+use apex_core::node::undoing::Direction;
+use apex_core::proposal::{Outcome, Refusal};
 use apex_core::text::Span;
 
 use super::held::Edit;
@@ -56,8 +59,16 @@ impl App {
         if !is_here || !dot.is_empty() {
             self.typed_from = Some((view, dot.q0));
         }
+        let latest = self.text(view).map(|(_, buffer, _)| buffer.undo_group());
         match self.typing {
-            Some(typing) if typing.view == view && dot == Span::at(typing.at) => typing.group,
+            // A step of somebody else in between ends the typing's; tags have no steps.
+            Some(typing)
+                if typing.view == view
+                    && dot == Span::at(typing.at)
+                    && (latest == Some(Some(typing.group)) || latest == Some(None)) =>
+            {
+                typing.group
+            }
             _ => self.node_mut().new_group(),
         }
     }
@@ -228,29 +239,46 @@ impl App {
         }
         self.typing = None;
         self.typed_from = None;
-        let node = self.node_mut();
-        let undone = if is_undo {
-            node.undo(view)
+        let direction = if is_undo {
+            Direction::Back
         } else {
-            node.redo(view)
+            Direction::Forth
         };
-        match undone {
-            Ok(undone) if undone.buffers.is_empty() && undone.diverged.is_empty() => {
-                self.say(if is_undo {
-                    "nothing to undo"
-                } else {
-                    "nothing to redo"
-                });
-            }
-            Ok(undone) => {
-                if !undone.diverged.is_empty() {
-                    let names = undone.diverged.join(", ");
-                    self.complain(&format!("not in {names}: led by another party"));
-                }
-                let dot = self.dot(view);
-                self.reveal(view, dot.q0, Reveal::Quarter);
-            }
-            Err(error) => self.complain(&error),
+        let undone = match self.client.step(view, direction, &mut self.outbox) {
+            Ok(undone) => undone,
+            Err(error) => return self.complain(&error),
+        };
+        if undone.group.is_none() {
+            return self.say(if is_undo {
+                "nothing to undo"
+            } else {
+                "nothing to redo"
+            });
         }
+        self.undoing.extend(undone.proposed);
+        if !undone.diverged.is_empty() {
+            let names: Vec<String> = undone.diverged.iter().map(ToString::to_string).collect();
+            self.complain(&format!("not in {}", names.join(", ")));
+        }
+        let dot = self.dot(view);
+        self.reveal(view, dot.q0, Reveal::Quarter);
+    }
+
+    /// Takes the decision on an Undo or Redo in a text that another party leads. Returns whether
+    /// it was one.
+    pub(super) fn undo_decided(&mut self, id: ProposalId, outcome: &Outcome) -> bool {
+        let Some(buffer) = self.undoing.remove(&id) else {
+            return false;
+        };
+        if let Err(refusal) = outcome {
+            let name = self.node().state().buffer(buffer).map(Buffer::name);
+            let why = match refusal {
+                Refusal::Diverged { .. } => "changed since".into(),
+                other => other.to_string(),
+            };
+            let words = format!("not in {} ({why})", name.unwrap_or("a closed text"));
+            self.complain(&words);
+        }
+        true
     }
 }

@@ -169,6 +169,7 @@ impl App {
                 ClientEvent::Reply { request, answer } => self.replied(request, answer),
                 ClientEvent::Decided { id, outcome } => {
                     if !self.afar_decided(id, &outcome)
+                        && !self.undo_decided(id, &outcome)
                         && let Err(refusal) = outcome
                     {
                         self.complain(&refusal);

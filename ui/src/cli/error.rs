@@ -94,6 +94,8 @@ impl CliError {
                 Refusal::NotFound(_) => 3,
                 Refusal::Conflict { .. }
                 | Refusal::Stale { .. }
+                | Refusal::Diverged { .. }
+                | Refusal::Several(_)
                 | Refusal::NotGranted(_)
                 | Refusal::Refused(_) => 4,
                 Refusal::OutOfRange(_) | Refusal::SplitLeadership | Refusal::Retry(_) => 1,

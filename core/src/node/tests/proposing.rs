@@ -351,3 +351,71 @@ fn what_a_command_told_the_user_stays_and_what_a_tool_told_goes_with_it() {
     let texts: Vec<_> = notices.map(|notice| notice.text.clone()).collect();
     assert_eq!(texts, ["apex notify"]);
 }
+
+#[test]
+fn every_buffer_that_conflicts_is_named_with_the_version_to_try_again_on() {
+    let (mut world, ui, tool, buffer, view) = started();
+    let (other, other_view) = world.open(ui, "/tmp/y");
+    world.type_text(ui, other_view, "abcdef");
+    let (third, _) = world.open(ui, "/tmp/z");
+    for view in [view, other_view] {
+        world.peer(ui).node().select(view, Span::new(2, 4)).unwrap();
+        world.type_text(ui, view, "!");
+    }
+    world.run();
+    let changes = |base| {
+        vec![
+            edit(buffer, base, 1, 2, "B"),
+            edit(buffer, base, 1, 3, "BC"),
+            edit(third, 0, 0, 0, "z"),
+            edit(other, base, 1, 3, "BC"),
+        ]
+    };
+    let id = propose(&mut world, tool, changes(6));
+    let refusal = outcome(&mut world, tool, id).unwrap().unwrap_err();
+    let Refusal::Several(all) = refusal else {
+        panic!("{refusal:?}");
+    };
+    let named: Vec<_> = all
+        .iter()
+        .map(|refusal| match refusal {
+            Refusal::Conflict {
+                buffer, version, ..
+            } => (*buffer, version.raw()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(named, [(buffer, 7), (other, 7)]);
+    assert_eq!(world.text(third), "");
+    let id = propose(&mut world, tool, changes(named[0].1));
+    assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+    assert_eq!(world.text(other), "aBCef");
+    world.check();
+}
+
+#[test]
+fn what_was_appended_and_not_told_of_is_appended_once_over_a_takeover() {
+    let (mut world, first, tool, _, _) = started();
+    let append = |text: &str| Change::Append {
+        name: "/tmp/+Errors".into(),
+        text: text.into(),
+    };
+    let id = propose(&mut world, tool, vec![append("x\n")]);
+    world.run();
+    assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+    // The same words again, as after a lost answer, to another leader.
+    let second = world.ui();
+    assert!(!world.is_leading(first) && world.is_leading(second));
+    let author = world.peer(tool).node().attachment();
+    let proposal = crate::proposal::Proposal {
+        author,
+        id,
+        atomicity: crate::proposal::Atomicity::All,
+        changes: vec![append("x\n")],
+    };
+    world.peer(tool).say(ClientMessage::Propose(proposal));
+    world.run();
+    let errors = world.authority.node().state().buffer_named("/tmp/+Errors");
+    assert_eq!(world.text(errors.unwrap()), "x\n");
+    world.check();
+}
