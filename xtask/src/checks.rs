@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::ChoreError;
+use crate::bench;
 use crate::dist;
 use crate::files;
 use crate::guests;
@@ -19,7 +20,9 @@ pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
 
     part("format");
     cargo("fmt --all --check").run()?;
-    for folder in guests::folders()? {
+    let mut folders = guests::folders()?;
+    folders.push(bench::peers_folder());
+    for folder in folders {
         Step::new("cargo")
             .words("fmt --all --check")
             .folder(&folder)

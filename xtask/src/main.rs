@@ -22,11 +22,13 @@ mod dist;
 
 mod run;
 
+mod bench;
+
 mod checks;
 
 use files::FileError;
 use guests::GuestError;
-use process::{ProcessError, Step};
+use process::ProcessError;
 use say::say;
 
 /// The chores, as `help` shows them.
@@ -70,7 +72,7 @@ fn chore(args: &[OsString]) -> Result<(), ChoreError> {
         ("run", files) => run::run(files),
         ("test", []) => checks::run(false),
         ("test", [long]) if long == "--long" => checks::run(true),
-        ("bench", names) => bench(names),
+        ("bench", names) => bench::run(names),
         ("plugins", []) => Ok(guests::build().map(drop)?),
         ("dist", []) => dist::run(),
         ("help" | "--help" | "-h", _) => {
@@ -83,15 +85,6 @@ fn chore(args: &[OsString]) -> Result<(), ChoreError> {
         ))),
         _ => Err(ChoreError::Words(format!("there is no chore `{name}`"))),
     }
-}
-
-/// Builds all that is measured, and measures.
-fn bench(names: &[OsString]) -> Result<(), ChoreError> {
-    dist::build_programs()?;
-    guests::build()?;
-    let bench = Step::new(files::target().join("release/bench"));
-    let bench = names.iter().fold(bench, Step::arg);
-    Ok(bench.folder(&files::root()).run()?)
 }
 
 impl From<ProcessError> for ChoreError {

@@ -1,16 +1,17 @@
 //! What an edit costs beside the same edit of a bare rope.
 //!
 //! - `ropey`: the bare rope in a process with the system's allocator, as most programs have it.
-//! - `in here`: the bare rope in this process, with the allocator of apex's programs.
+//! - The bare rope in this process, with the allocator of apex's programs.
 //! - `leader`: an edit as a UI makes it, with a view whose selection follows and an undo group:
 //!   entry, encoding, chain hash, fenced append, apply. Acknowledged entries are dropped.
 //! - `follower`: the same entries decoded, checked, appended and applied.
-//! - `authority`: the same entries accepted by the daemon's node, one an append as typing sends
+//! - `accept`: the same entries accepted by the daemon's node, one an append as typing sends
 //!   them, and many an append.
+//! - Replicated text libraries, each edit by itself and with what other replicas are sent.
 
 use std::hint::black_box;
-use std::path::PathBuf;
-use std::process::Command;
+use std::iter;
+use std::path::Path;
 
 use apex_core::buffer::Buffer;
 use apex_core::bytes::Bytes;
@@ -22,6 +23,7 @@ use apex_core::text::Span;
 use ropey::Rope;
 
 use crate::BenchError;
+use crate::peer::{self, LIBRARIES, Mode};
 use crate::stats::{Samples, timed};
 use crate::table::{Table, figure, ratio};
 use crate::trace::{self, Patch, Trace};
@@ -30,6 +32,24 @@ use crate::trace::{self, Patch, Trace};
 const ACK_COUNT: usize = 64;
 /// Entries of one append of a busy leader.
 const BATCH_COUNT: usize = 64;
+
+/// Rounds that the libraries take part in: each replays more than once a round, and some are slow.
+const PEER_ROUNDS: usize = 3;
+/// A library that takes longer for one trace is asked for it once: ten minutes are no bench.
+const REPLAY_NS_MAX: f64 = 2e9;
+/// What is said below the table.
+const REMARKS: [&str; 3] = [
+    "ropey: a process of its own, with the system's allocator; goal for leader: 3x of it at most",
+    "leader: encoding, chain hash, fenced append, apply, undo and a view that follows are inside",
+    "text, hashes and undo are checked in each round",
+];
+/// What is said of the libraries.
+const PEER_REMARKS: [&str; 4] = [
+    "libraries: each in a process of its own, with apex's allocator, the whole trace, an edit is a",
+    "transaction, in 3 rounds, or in one where a replay takes 2 s; edit + encode makes the bytes",
+    "for the other replicas; texts are checked; no library keeps undo or selections;",
+    "goal: leader ahead of loro, yrs and automerge",
+];
 
 /// Nanoseconds per edit of one trace.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +66,50 @@ pub struct Figures {
     pub single: Samples,
     /// The authority, `BATCH_COUNT` entries an append.
     pub batch: Samples,
+    /// Each library in each mode; empty when they are left out.
+    pub libraries: Vec<(&'static str, Mode, Samples)>,
+}
+
+impl Figures {
+    /// Lets each library replay a trace, and adds its times.
+    fn add_libraries(&mut self, peers: &Path, trace: &Trace) -> Result<(), BenchError> {
+        if self.libraries.is_empty() {
+            let all = LIBRARIES
+                .iter()
+                .flat_map(|name| Mode::ALL.map(|mode| (*name, mode)));
+            let empty = all.map(|(name, mode)| (name, mode, Samples::default()));
+            self.libraries.extend(empty);
+        }
+        for (name, mode, samples) in &mut self.libraries {
+            // The first time there is no median, which no comparison finds long.
+            let is_slow = samples.median() * trace.patches.len() as f64 > REPLAY_NS_MAX;
+            if !is_slow {
+                samples.push(peer::library(peers, name, *mode, &trace.name)?.median());
+            }
+        }
+        Ok(())
+    }
+
+    /// What each party is called, and its median.
+    fn rows(&self) -> Vec<(String, f64)> {
+        let own = [
+            ("ropey", &self.system_rope),
+            ("ropey, apex's allocator", &self.rope),
+            ("apex leader", &self.leader),
+            ("apex follower", &self.follower),
+            ("apex accept, 1 an append", &self.single),
+            ("apex accept, 64 an append", &self.batch),
+        ];
+        let own = own.map(|(name, samples)| (name.to_owned(), samples.median()));
+        let libraries = self.libraries.iter().map(|(name, mode, samples)| {
+            let name = match mode {
+                Mode::Edit => format!("{name}, edit"),
+                Mode::Encode => format!("{name}, edit + encode"),
+            };
+            (name, samples.median())
+        });
+        own.into_iter().chain(libraries).collect()
+    }
 }
 
 /// The parties of one session with one buffer, before the first edit.
@@ -232,31 +296,6 @@ pub fn bare(trace: &Trace) -> Result<f64, BenchError> {
     Ok(ns / trace.patches.len() as f64)
 }
 
-/// Replays a trace on a bare rope in a process of its own; returns nanoseconds per edit.
-///
-/// # Errors
-/// The program `rope` is not built, or fails.
-#[expect(clippy::disallowed_methods, reason = "the one peer that is a program")]
-pub fn bare_elsewhere(name: &str) -> Result<f64, BenchError> {
-    let path = program("rope")?;
-    let ended = Command::new(&path).arg(name).output();
-    let ended = ended.map_err(|error| BenchError::Read(path, error))?;
-    let words = String::from_utf8_lossy(&ended.stdout);
-    let wrong = |_| BenchError::Wrong(format!("the program rope said {words:?}"));
-    words.trim().parse().map_err(wrong)
-}
-
-/// A built program, beside this executable or beside the directory of the test executables.
-fn program(name: &str) -> Result<PathBuf, BenchError> {
-    let here = std::env::current_exe().map_err(|error| BenchError::Read(name.into(), error))?;
-    let mut programs = here.ancestors().skip(1).take(2).map(|at| at.join(name));
-    let program = programs.find(|program| program.is_file());
-    program.ok_or_else(|| {
-        let error = std::io::Error::other("not built; run `cargo xtask bench`");
-        BenchError::Read(name.into(), error)
-    })
-}
-
 /// Replays a trace once through everything and adds the times.
 ///
 /// # Errors
@@ -293,54 +332,51 @@ pub fn round(trace: &Trace, figures: &mut Figures) -> Result<(), BenchError> {
 /// # Errors
 /// A result is wrong, or a trace is not there.
 pub fn run(rounds: usize) -> Result<Table, BenchError> {
-    let title = format!("edit: ns per edit, medians of {rounds} rounds, beside bare ropey");
-    let columns = [
-        "trace",
-        "edits",
-        "ropey",
-        "in here",
-        "leader",
-        "",
-        "follower",
-        "",
-        "accept 1",
-        "",
-        "accept 64",
-        "",
-    ];
-    let mut table = Table::new(title, &columns);
+    let peers = peer::peers();
+    let mut traces = Vec::new();
     for name in trace::NAMES {
         let trace = Trace::read(name)?;
         let mut figures = Figures::default();
-        for _ in 0..rounds {
-            figures.system_rope.push(bare_elsewhere(name)?);
+        for number in 0..rounds {
+            figures.system_rope.push(peer::rope(name)?);
             round(&trace, &mut figures)?;
+            if let Some(path) = peers.as_deref().filter(|_| number < PEER_ROUNDS) {
+                figures.add_libraries(path, &trace)?;
+            }
         }
-        let rope = figures.system_rope.median();
-        let mut row = vec![
-            trace.name,
-            trace.patches.len().to_string(),
-            figure(rope),
-            figure(figures.rope.median()),
-        ];
-        let Figures {
-            leader,
-            follower,
-            single,
-            batch,
-            ..
-        } = &figures;
-        for samples in [leader, follower, single, batch] {
-            row.push(figure(samples.median()));
-            row.push(ratio(samples.median(), rope));
+        traces.push((trace, figures));
+    }
+    let title = format!("edit: ns per edit, medians of {rounds} rounds");
+    Ok(table(&title, &traces, peers.is_some()))
+}
+
+/// The figures of all traces: a row a party, for each trace its time and its ratios.
+fn table(title: &str, traces: &[(Trace, Figures)], has_peers: bool) -> Table {
+    let mut columns = vec![""];
+    let names = traces.iter().map(|(trace, _)| trace.name.as_str());
+    columns.extend(names.flat_map(|name| [name, "/ropey", "/leader"]));
+    let mut table = Table::new(title, &columns);
+    let counts = traces.iter().map(|(trace, _)| trace.patches.len());
+    let counts = counts.flat_map(|count| [count.to_string(), String::new(), String::new()]);
+    table.row(iter::once("edits".to_owned()).chain(counts));
+    let rows = traces.first().map_or(Vec::new(), |(_, first)| first.rows());
+    for (index, (name, _)) in rows.iter().enumerate() {
+        let mut row = vec![name.clone()];
+        for (_, figures) in traces {
+            let median = figures.rows().get(index).map_or(f64::NAN, |row| row.1);
+            row.push(figure(median));
+            row.push(ratio(median, figures.system_rope.median()));
+            row.push(ratio(median, figures.leader.median()));
         }
         table.row(row);
     }
-    table.remark(
-        "ratios beside ropey in a process of its own, with the system's allocator; `in here` is",
-    );
-    table.remark(
-        "ropey with the allocator of apex; text, hashes and undo are checked each round; goal: 4x",
-    );
-    Ok(table)
+    for remark in REMARKS {
+        table.remark(remark);
+    }
+    if has_peers {
+        PEER_REMARKS.iter().for_each(|remark| table.remark(*remark));
+    } else {
+        table.remark("the replicated text libraries are left out: their crates were not built");
+    }
+    table
 }

@@ -12,6 +12,8 @@ pub mod table;
 
 pub mod trace;
 
+pub mod peer;
+
 pub mod edit;
 
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
@@ -41,13 +41,19 @@ struct StoredTxn {
 }
 
 impl Trace {
+    /// Returns where a trace of the checkout is.
+    #[must_use]
+    pub fn path(name: &str) -> PathBuf {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/editing-traces");
+        folder.join(name).with_extension("json.gz")
+    }
+
     /// Reads a trace of the checkout.
     ///
     /// # Errors
     /// The file is not there, or holds no trace that begins with an empty text.
     pub fn read(name: &str) -> Result<Self, BenchError> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/editing-traces");
-        let path = folder.join(name).with_extension("json.gz");
+        let path = Self::path(name);
         let file = File::open(&path).map_err(|error| BenchError::Read(path.clone(), error))?;
         let stored: Stored = serde_json::from_reader(BufReader::new(GzDecoder::new(file)))
             .map_err(|error| BenchError::Trace(path, error))?;
