@@ -142,7 +142,7 @@ impl Pace {
         let Some(work) = self.work.get(&shard) else {
             return false;
         };
-        let earned = work.count * limits::MARK_EARNED_LEN + work.len;
+        let earned = work.count * limits::MARK_EARNED_LEN + work.len / 4;
         work.count >= limits::MARK_COUNT_MIN
             && earned >= weight(state, shard)
             && weight(state, shard) <= limits::MARK_LEN_MAX
