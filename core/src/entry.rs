@@ -19,7 +19,7 @@ use crate::ids::{
 use crate::text::Span;
 
 /// Version of `apply`: mixed into every state hash, and told in the first frame.
-pub const APPLY_VERSION: u32 = 2;
+pub const APPLY_VERSION: u32 = 3;
 
 /// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

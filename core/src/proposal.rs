@@ -4,10 +4,11 @@
 //! What follows edits (put, open, look) is asked of the daemon after they landed.
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::edit::Splice;
 use crate::entry::{Annotation, Origin, Saved};
@@ -247,7 +248,61 @@ pub enum Refusal {
     },
     /// More than one buffer, or leader, refuses: what each of them says. For edits: each buffer
     /// whose edit must be computed again, with its version now.
-    Several(Vec<Self>),
+    Several(#[serde(deserialize_with = "not_nested")] Vec<Self>),
+}
+
+/// A refusal as it stands among several. Bytes from outside may not nest them: each level would take
+/// room on the stack of whoever reads them.
+#[derive(Deserialize)]
+enum Plain {
+    Conflict {
+        buffer: BufferId,
+        version: Version,
+        at: Span,
+    },
+    Stale {
+        buffer: BufferId,
+        version: Version,
+    },
+    NotFound(String),
+    OutOfRange(String),
+    SplitLeadership,
+    Retry(String),
+    NotGranted(String),
+    Refused(String),
+    Diverged {
+        buffer: BufferId,
+        version: Version,
+    },
+}
+
+impl From<Plain> for Refusal {
+    fn from(plain: Plain) -> Self {
+        match plain {
+            Plain::Conflict {
+                buffer,
+                version,
+                at,
+            } => Self::Conflict {
+                buffer,
+                version,
+                at,
+            },
+            Plain::Stale { buffer, version } => Self::Stale { buffer, version },
+            Plain::NotFound(words) => Self::NotFound(words),
+            Plain::OutOfRange(words) => Self::OutOfRange(words),
+            Plain::SplitLeadership => Self::SplitLeadership,
+            Plain::Retry(words) => Self::Retry(words),
+            Plain::NotGranted(words) => Self::NotGranted(words),
+            Plain::Refused(words) => Self::Refused(words),
+            Plain::Diverged { buffer, version } => Self::Diverged { buffer, version },
+        }
+    }
+}
+
+fn not_nested<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Refusal>, D::Error> {
+    let plain = Vec::<Plain>::deserialize(deserializer)?;
+    Ok(plain.into_iter().map(Refusal::from).collect())
 }
 
 impl Refusal {
@@ -255,7 +310,11 @@ impl Refusal {
     #[must_use]
     pub fn of_all(refusals: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut all: Vec<Self> = Vec::new();
-        for refusal in refusals {
+        let flat = refusals.into_iter().flat_map(|refusal| match refusal {
+            Self::Several(inside) => inside,
+            refusal => vec![refusal],
+        });
+        for refusal in flat {
             if !all.contains(&refusal) {
                 all.push(refusal);
             }
@@ -311,3 +370,23 @@ impl fmt::Display for Refusal {
 
 /// How a proposal ended: one item a change, in order, or why nothing happened.
 pub type Outcome = Result<Vec<Landed>, Refusal>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_inside_refusals_are_no_refusal() {
+        let one = Refusal::Several(vec![Refusal::SplitLeadership]);
+        let bytes = postcard::to_allocvec(&one).unwrap();
+        assert_eq!(postcard::from_bytes::<Refusal>(&bytes), Ok(one.clone()));
+        let two = Refusal::Several(vec![one]);
+        let bytes = postcard::to_allocvec(&two).unwrap();
+        assert!(postcard::from_bytes::<Refusal>(&bytes).is_err());
+        // Ten is the number of the variant, one the length of its list.
+        let deep = [10, 1].repeat(4 << 20);
+        assert!(postcard::from_bytes::<Refusal>(&deep).is_err());
+        let flat = Refusal::of_all([two, Refusal::SplitLeadership]);
+        assert_eq!(flat, Some(Refusal::Several(vec![Refusal::SplitLeadership])));
+    }
+}

@@ -1,5 +1,4 @@
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::string::ToString;
 
 use super::*;
 use crate::edit;
@@ -36,7 +35,13 @@ fn commands_of_one_text_see_what_the_ones_before_left() {
 
 #[test]
 fn the_text_needs_no_newline_at_its_end() {
-    for script in [",s/a/b/g", ",x/a/ c/b/", ",{\nx/a/ c/b/\n}", ",c\nbb\n.", ",c\nbb"] {
+    for script in [
+        ",s/a/b/g",
+        ",x/a/ c/b/",
+        ",{\nx/a/ c/b/\n}",
+        ",c\nbb\n.",
+        ",c\nbb",
+    ] {
         let (text, _) = run("aa", script).unwrap();
         assert_eq!(text.trim_end(), "bb", "{script}");
     }
@@ -49,7 +54,11 @@ fn changes_that_overlap_or_come_out_of_order_change_nothing() {
         ",x/b/ {\na/1/\ni/2/\n}",
         "{\n#2d\n#1,#2d\n#0a/x/\n}",
     ] {
-        assert_eq!(run("abcabc", script), Err(CommandError::OutOfSequence), "{script}");
+        assert_eq!(
+            run("abcabc", script),
+            Err(CommandError::OutOfSequence),
+            "{script}"
+        );
     }
     let (text, _) = run("abc", ",x/b/ {\nc/Q/\na/Z/\n}").unwrap();
     assert_eq!(text, "aQZc");
@@ -106,7 +115,10 @@ fn shell_commands_are_asked_for_and_their_output_has_its_place() {
     let (splices, dot) = outcome.files[0].finish(&yields);
     let mut text = files[0].text.clone();
     edit::apply(&mut text, &splices);
-    assert_eq!((text.to_string().as_str(), dot), ("AB longer", Span::new(3, 9)));
+    assert_eq!(
+        (text.to_string().as_str(), dot),
+        ("AB longer", Span::new(3, 9))
+    );
     assert_eq!(memory.shell, "tr a-z A-Z");
 }
 

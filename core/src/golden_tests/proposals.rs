@@ -4,18 +4,23 @@ use super::ops::{BODY, WINDOW};
 use super::*;
 use crate::edit::Splice;
 use crate::entry::{Annotation, SaveCause, Saved};
-use crate::ids::{AttachmentId, BufferId, ColumnId, ProposalId, Version, ViewId, WindowId};
+use crate::ids::{
+    AttachmentId, BufferId, ColumnId, GroupId, ProposalId, Version, ViewId, WindowId,
+};
 use crate::proposal::{Atomicity, Change, Landed, Outcome, Proposal, Refusal};
 use crate::text::Span;
 
 const BUFFER: BufferId = BufferId::new(3 << 40 | 5);
+const GROUP: GroupId = GroupId::new(7 << 40 | 1);
 const VERSION: Version = Version::new(300);
 
 variants!(ATOMICITIES, Atomicity: All Each);
 variants!(CHANGES, Change:
-    Edit Select Show Annotate Board Append TagSegment Open Put GetIfClean Close Look Saved Name);
+    Edit Select Show Annotate Board Append TagSegment Open Put GetIfClean Close Look Saved Name
+    Undo Redo);
 variants!(REFUSALS, Refusal:
-    Conflict Stale NotFound OutOfRange SplitLeadership Retry NotGranted Refused);
+    Conflict Stale NotFound OutOfRange SplitLeadership Retry NotGranted Refused
+    Diverged Several);
 
 fn changes_of_texts() -> Vec<(&'static str, Change)> {
     let edit = |splices| Change::Edit {
@@ -64,6 +69,20 @@ fn changes_of_texts() -> Vec<(&'static str, Change)> {
             Change::Saved {
                 buffer: BUFFER,
                 saved,
+            },
+        ),
+        (
+            "a group",
+            Change::Undo {
+                buffer: BUFFER,
+                group: GROUP,
+            },
+        ),
+        (
+            "a group",
+            Change::Redo {
+                buffer: BUFFER,
+                group: GROUP,
             },
         ),
         (
@@ -133,11 +152,18 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         version: VERSION,
         at: Span::new(1, 300),
     };
+    let diverged = Refusal::Diverged {
+        buffer: BUFFER,
+        version: Version::new(0),
+    };
+    let several = Refusal::Several(vec![conflict.clone(), Refusal::SplitLeadership]);
     let stale = Refusal::Stale {
         buffer: BUFFER,
         version: Version::new(u64::MAX),
     };
     vec![
+        ("a text", diverged),
+        ("two", several),
         ("of a span", conflict),
         ("of a version", stale),
         ("strange", Refusal::NotFound(STRANGE.into())),

@@ -137,7 +137,7 @@ impl Dfa {
                     key.is_searching = false;
                     reading.state = self.intern(key);
                 }
-                self.read_end(program, reading, class, to)
+                self.read_end(program, &reading, class, to)
             }
             Direction::Backward => {
                 let mut at = to;
@@ -148,7 +148,7 @@ impl Dfa {
                     at -= chunk.len();
                 }
                 let class = (from > 0).then(|| class_before(program, text, from));
-                self.read_end(program, reading, class, from)
+                self.read_end(program, &reading, class, from)
             }
         }
     }
@@ -248,7 +248,7 @@ impl Dfa {
     fn read_end(
         &mut self,
         program: &Program,
-        reading: Reading,
+        reading: &Reading,
         class: Option<usize>,
         at: usize,
     ) -> Option<usize> {

@@ -1,8 +1,8 @@
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
-use alloc::vec::Vec;
 
+use super::parse::{Item, Parsed};
 use super::*;
 
 fn find(pattern: &str, text: &str) -> Option<String> {
@@ -40,7 +40,11 @@ fn the_leftmost_match_wins_and_then_the_longest() {
         ("[\u{d7ff}-\u{e000}]+", "\u{d7ff}\u{e000}", Some("0,2")),
         ("[^x]+$", "x\u{10ffff}\n", Some("1,2")),
     ] {
-        assert_eq!(find(pattern, text).as_deref(), want, "{pattern} in {text:?}");
+        assert_eq!(
+            find(pattern, text).as_deref(),
+            want,
+            "{pattern} in {text:?}"
+        );
     }
 }
 
@@ -111,8 +115,6 @@ fn slow_find(pattern: &Parsed, text: &[char]) -> Option<(usize, usize)> {
     })
 }
 
-use super::parse::{Item, Parsed};
-
 /// Returns all places where a match that begins at `start` may end.
 fn slow_ends(items: &[Item], text: &[char], start: usize) -> Vec<usize> {
     type Step<'a> = alloc::boxed::Box<dyn Fn(usize) -> Vec<usize> + 'a>;
@@ -144,10 +146,18 @@ fn slow_ends(items: &[Item], text: &[char], start: usize) -> Vec<usize> {
                 if is_in { vec![at + 1] } else { vec![] }
             }),
             Item::LineStart => alloc::boxed::Box::new(move |at| {
-                if at == 0 || text[at - 1] == '\n' { vec![at] } else { vec![] }
+                if at == 0 || text[at - 1] == '\n' {
+                    vec![at]
+                } else {
+                    vec![]
+                }
             }),
             Item::LineEnd => alloc::boxed::Box::new(move |at| {
-                if text.get(at) == Some(&'\n') { vec![at] } else { vec![] }
+                if text.get(at) == Some(&'\n') {
+                    vec![at]
+                } else {
+                    vec![]
+                }
             }),
             Item::Cat => {
                 let (second, first) = (stack.pop().unwrap(), stack.pop().unwrap());
@@ -160,9 +170,7 @@ fn slow_ends(items: &[Item], text: &[char], start: usize) -> Vec<usize> {
             }
             Item::Or => {
                 let (second, first) = (stack.pop().unwrap(), stack.pop().unwrap());
-                alloc::boxed::Box::new(move |at| {
-                    first(at).into_iter().chain(second(at)).collect()
-                })
+                alloc::boxed::Box::new(move |at| first(at).into_iter().chain(second(at)).collect())
             }
             Item::Star | Item::Plus => {
                 let body = alloc::rc::Rc::new(stack.pop().unwrap());
@@ -223,7 +231,8 @@ fn every_small_pattern_finds_what_trying_everything_finds() {
             let want = slow_find(&parsed, &chars)
                 // A match begins at the end of the range only if the search does.
                 .filter(|(start, _)| *start < chars.len() || chars.is_empty());
-            let found = found.map(|span| (span.q0 as usize, span.q1 as usize));
+            let index = |q| usize::try_from(q).unwrap();
+            let found = found.map(|span| (index(span.q0), index(span.q1)));
             assert_eq!(found, want, "{pattern} in {text:?}");
             found_count += usize::from(found.is_some());
         }
