@@ -379,9 +379,9 @@ fn position(text: &Text, number: u64, from: Span, sign: Sign) -> Result<Span, Ad
         .ok_or(AddressError::OutOfRange)
 }
 
-/// Returns a line, its newline included, counted from a span or from the start. Line n + 1 of a text
-/// of n lines is the empty string at its end; line 0 forwards is the rest of the line that the span
-/// ends in, backwards what stands before it in the line that it begins in.
+/// Returns a line, its newline included, counted from a span or from the start. Line n + 1 of a
+/// text of n lines is the empty string at its end; line 0 forwards is the rest of the line that the
+/// span ends in, backwards what stands before it in the line that it begins in.
 pub(crate) fn line_from(
     text: &Text,
     number: u64,

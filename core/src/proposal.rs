@@ -251,8 +251,8 @@ pub enum Refusal {
     Several(#[serde(deserialize_with = "not_nested")] Vec<Self>),
 }
 
-/// A refusal as it stands among several. Bytes from outside may not nest them: each level would take
-/// room on the stack of whoever reads them.
+/// A refusal as it stands among several. Bytes from outside may not nest them: each level would
+/// take room on the stack of whoever reads them.
 #[derive(Deserialize)]
 enum Plain {
     Conflict {
@@ -380,13 +380,15 @@ mod tests {
         let one = Refusal::Several(vec![Refusal::SplitLeadership]);
         let bytes = postcard::to_allocvec(&one).unwrap();
         assert_eq!(postcard::from_bytes::<Refusal>(&bytes), Ok(one.clone()));
-        let two = Refusal::Several(vec![one]);
+        let two = Refusal::Several(vec![one.clone()]);
         let bytes = postcard::to_allocvec(&two).unwrap();
         assert!(postcard::from_bytes::<Refusal>(&bytes).is_err());
         // Ten is the number of the variant, one the length of its list.
         let deep = [10, 1].repeat(4 << 20);
         assert!(postcard::from_bytes::<Refusal>(&deep).is_err());
-        let flat = Refusal::of_all([two, Refusal::SplitLeadership]);
-        assert_eq!(flat, Some(Refusal::Several(vec![Refusal::SplitLeadership])));
+        let other = Refusal::Retry("later".into());
+        let flat = Refusal::of_all([one, Refusal::SplitLeadership, other.clone()]);
+        let want = Refusal::Several(vec![Refusal::SplitLeadership, other]);
+        assert_eq!(flat, Some(want));
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept for whoever looks for a fault: a file each, for the user alone, and not without end.
+//! What is kept for whoever looks for a fault: a file each, for the user alone, not without end.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all that must hold before a change goes in.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::ChoreError;
@@ -54,6 +55,12 @@ pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
     .run()?;
     say("every check passed");
     Ok(())
+}
+
+/// Runs files of cases for the Edit command language.
+pub(crate) fn vectors(files: &[OsString]) -> Result<(), ChoreError> {
+    let cargo = Step::new("cargo").words("run --release --quiet --package apex-vectors --");
+    Ok(files.iter().fold(cargo, Step::arg).run()?)
 }
 
 /// The tests of a bundled tool that need no apex.

@@ -237,7 +237,8 @@ impl Parsed {
         Some((prefix, at == self.items.len()))
     }
 
-    /// Returns whether each match begins with the first item: it is no alternative and not left out.
+    /// Returns whether each match begins with the first item: it is no alternative, and never left
+    /// out.
     fn begins_alike(&self) -> bool {
         // How many operands wait; the lowest one holds the first item.
         let mut count = 0;

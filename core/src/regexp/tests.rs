@@ -107,92 +107,69 @@ fn groups_are_what_sam_finds_in_them() {
     check(&many, "abcdefghijkl", &nine);
 }
 
-/// Matches by trying everything: slow, and obvious enough to be believed.
-fn slow_find(pattern: &Parsed, text: &[char]) -> Option<(usize, usize)> {
-    (0..=text.len()).find_map(|start| {
-        let ends = slow_ends(&pattern.items, text, start);
-        ends.into_iter().max().map(|end| (start, end))
+/// From which places a pattern leads to which: `relation[from][to]`.
+type Relation = Vec<Vec<bool>>;
+
+fn relation(count: usize, holds: impl Fn(usize, usize) -> bool) -> Relation {
+    let row = |from| (0..count).map(|to| holds(from, to)).collect();
+    (0..count).map(row).collect()
+}
+
+fn then(first: &Relation, second: &Relation) -> Relation {
+    let count = first.len();
+    relation(count, |from, to| {
+        (0..count).any(|middle| first[from][middle] && second[middle][to])
     })
 }
 
-/// Returns all places where a match that begins at `start` may end.
-fn slow_ends(items: &[Item], text: &[char], start: usize) -> Vec<usize> {
-    type Step<'a> = alloc::boxed::Box<dyn Fn(usize) -> Vec<usize> + 'a>;
-    let mut stack: Vec<Step<'_>> = Vec::new();
-    let closure = |step: Step<'_>, at: usize, least: usize| {
-        let mut all = vec![at];
-        let mut index = 0;
-        while index < all.len() {
-            for end in step(all[index]) {
-                if !all.contains(&end) {
-                    all.push(end);
+/// Matches by the meaning of each operator: slow, and obvious enough to be believed.
+fn slow_find(pattern: &Parsed, text: &[char]) -> Option<(usize, usize)> {
+    let count = text.len() + 1;
+    let mut stack: Vec<Relation> = Vec::new();
+    for item in &pattern.items {
+        let top = stack.pop();
+        let next = match (item, top) {
+            (Item::Group(_), Some(top)) => top,
+            (Item::Cat, Some(top)) => then(&stack.pop().unwrap(), &top),
+            (Item::Or, Some(top)) => {
+                let first = stack.pop().unwrap();
+                relation(count, |from, to| first[from][to] || top[from][to])
+            }
+            (Item::Quest, Some(top)) => relation(count, |from, to| from == to || top[from][to]),
+            (Item::Star | Item::Plus, Some(top)) => {
+                let mut many = relation(count, |from, to| from == to);
+                for _ in 0..count {
+                    let longer = then(&many, &top);
+                    many = relation(count, |from, to| many[from][to] || longer[from][to]);
                 }
-            }
-            index += 1;
-        }
-        if least == 1 && !step(at).contains(&at) {
-            all.remove(0);
-            let again = all.clone();
-            if again.iter().any(|q| step(*q).contains(&at)) {
-                all.push(at);
-            }
-        }
-        all
-    };
-    for item in items {
-        let next: Step<'_> = match item {
-            Item::Set(class) => alloc::boxed::Box::new(move |at| {
-                let is_in = text.get(at).is_some_and(|c| class.contains(*c));
-                if is_in { vec![at + 1] } else { vec![] }
-            }),
-            Item::LineStart => alloc::boxed::Box::new(move |at| {
-                if at == 0 || text[at - 1] == '\n' {
-                    vec![at]
+                if *item == Item::Plus {
+                    then(&top, &many)
                 } else {
-                    vec![]
+                    many
                 }
-            }),
-            Item::LineEnd => alloc::boxed::Box::new(move |at| {
-                if text.get(at) == Some(&'\n') {
-                    vec![at]
-                } else {
-                    vec![]
-                }
-            }),
-            Item::Cat => {
-                let (second, first) = (stack.pop().unwrap(), stack.pop().unwrap());
-                alloc::boxed::Box::new(move |at| {
-                    let mut ends: Vec<_> = first(at).into_iter().flat_map(&second).collect();
-                    ends.sort_unstable();
-                    ends.dedup();
-                    ends
-                })
             }
-            Item::Or => {
-                let (second, first) = (stack.pop().unwrap(), stack.pop().unwrap());
-                alloc::boxed::Box::new(move |at| first(at).into_iter().chain(second(at)).collect())
+            (item, top) => {
+                stack.extend(top);
+                relation(count, |from, to| steps(item, text, from, to))
             }
-            Item::Star | Item::Plus => {
-                let body = alloc::rc::Rc::new(stack.pop().unwrap());
-                let least = usize::from(*item == Item::Plus);
-                alloc::boxed::Box::new(move |at| {
-                    let body = body.clone();
-                    closure(alloc::boxed::Box::new(move |at| body(at)), at, least)
-                })
-            }
-            Item::Quest => {
-                let body = stack.pop().unwrap();
-                alloc::boxed::Box::new(move |at| {
-                    let mut ends = body(at);
-                    ends.push(at);
-                    ends
-                })
-            }
-            Item::Group(_) => continue,
         };
         stack.push(next);
     }
-    stack.pop().unwrap()(start)
+    let whole = stack.pop().unwrap();
+    (0..count).find_map(|from| {
+        let to = (0..count).rfind(|to| whole[from][*to])?;
+        Some((from, to))
+    })
+}
+
+/// Returns whether one item that is no operator leads from one place to another.
+fn steps(item: &Item, text: &[char], from: usize, to: usize) -> bool {
+    match item {
+        Item::Set(class) => to == from + 1 && class.contains(text[from]),
+        Item::LineStart => to == from && (from == 0 || text[from - 1] == '\n'),
+        Item::LineEnd => to == from && text.get(from) == Some(&'\n'),
+        Item::Cat | Item::Or | Item::Star | Item::Plus | Item::Quest | Item::Group(_) => false,
+    }
 }
 
 /// Every pattern of up to `len` of these characters that is one.

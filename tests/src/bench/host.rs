@@ -222,6 +222,8 @@ impl Host {
                 self.tool = Some((welcome.attachment, connection));
                 self.say(connection, ServerMessage::Welcome(welcome));
             }
+            // A tool compares no hashes.
+            Output::Marks { .. } | Output::Diverged(_) => {}
             Output::Host(..) | Output::Decided(..) | Output::Close(_) => {}
         }
     }

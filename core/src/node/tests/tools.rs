@@ -68,7 +68,10 @@ fn a_tool_that_was_not_granted_it_does_not_lead() {
     let me = id(&mut world, ui);
     assert_eq!(holder(&world, buffer), me);
     assert!(!world.is_leading(tool));
-    let is_denied = |event: &&ClientEvent| matches!(event, ClientEvent::Error(error) if error.code == ErrorCode::Denied);
+    let is_denied = |event: &&ClientEvent| match event {
+        ClientEvent::Error(error) => error.code == ErrorCode::Denied,
+        _ => false,
+    };
     let events = &world.peers[&tool].events;
     // Those that name no shard reach the owner.
     assert_eq!(events.iter().filter(is_denied).count(), 1);
