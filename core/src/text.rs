@@ -5,6 +5,8 @@
 //! 3. Bytes are sacred: each byte that is not valid UTF-8 becomes one code point of [`ESCAPES`],
 //!    valid input inside that range is escaped byte by byte, and writing reverses it exactly.
 
+pub mod digest;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
