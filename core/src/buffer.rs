@@ -3,6 +3,7 @@
 //! Views live here, not with their windows, because an edit moves them: selection and edit need
 //! one order. Undo lives here so that it survives the UI that made it.
 
+pub mod hash;
 pub mod history;
 pub mod layer;
 

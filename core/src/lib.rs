@@ -31,6 +31,8 @@ pub mod message;
 
 pub mod wire;
 
+pub mod encoding;
+
 pub mod buffer;
 
 pub mod window;

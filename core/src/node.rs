@@ -8,6 +8,7 @@ pub mod authority;
 pub mod client;
 pub mod decide;
 pub mod editing;
+pub mod hashes;
 pub mod marks;
 pub mod recent;
 pub mod tags;
@@ -19,7 +20,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use self::hashes::Hashed;
 use self::recent::Recent;
+use crate::buffer::hash::BufferHash;
 use crate::bytes::Bytes;
 use crate::entry::{BufferKind, BufferOp, Entry, LayoutOp, MetaOp, Op, Origin, WindowOp};
 use crate::ids::{
@@ -82,6 +85,9 @@ pub struct Node {
     origin: Option<Origin>,
     /// What was done for the proposal being decided on, for taking it back.
     done: Option<Vec<Done>>,
+    /// The last hash of each shard that was asked for one, and what the next one builds on.
+    hashes: BTreeMap<Shard, Hashed>,
+    buffer_hashes: BTreeMap<BufferId, BufferHash>,
 }
 
 /// One thing done for a proposal.
@@ -119,6 +125,8 @@ impl Node {
             renaming: None,
             origin: None,
             done: None,
+            hashes: BTreeMap::new(),
+            buffer_hashes: BTreeMap::new(),
         }
     }
 
@@ -301,11 +309,17 @@ impl Node {
             }
         }
         self.unshipped.remove(&shard);
+        self.forget_shard(shard);
+        Ok(())
+    }
+
+    /// Drops what is kept beside the state of a shard that ended.
+    fn forget_shard(&mut self, shard: Shard) {
+        self.forget_hash(shard);
         if let Shard::Buffer(id) = shard {
             self.recent.remove(&id);
             self.touched.remove(&id);
         }
-        Ok(())
     }
 
     /// Makes an empty buffer that this node leads.

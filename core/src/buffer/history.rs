@@ -108,6 +108,11 @@ impl Group {
         self.content
     }
 
+    /// Returns about how many bytes it holds.
+    pub(super) const fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
     /// Returns the group that takes back what taking back this one did.
     #[must_use]
     pub fn inverted(&self, steps: Vec<Step>) -> Self {
@@ -120,6 +125,9 @@ impl Group {
         }
     }
 }
+
+/// Finished groups, shared between clones.
+pub(super) type Groups = VectorSync<Arc<Group>>;
 
 /// Groups that can be undone and, after undoing, redone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -143,6 +151,11 @@ impl History {
     #[must_use]
     pub const fn len_bytes(&self) -> u64 {
         self.len
+    }
+
+    /// Returns the newest group, those below it, and those undone, each list oldest first.
+    pub(super) fn parts(&self) -> (Option<&Group>, &Groups, &Groups) {
+        (self.top.as_deref(), &self.below, &self.undone)
     }
 
     /// Returns the group that Undo would take back.

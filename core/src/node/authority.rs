@@ -571,10 +571,7 @@ impl Authority {
             self.transfers.remove(&shard);
             self.tool_leases.remove(&shard);
             self.pace.clear(shard);
-            if let Shard::Buffer(id) = shard {
-                self.node.recent.remove(&id);
-                self.node.touched.remove(&id);
-            }
+            self.node.forget_shard(shard);
         }
     }
 

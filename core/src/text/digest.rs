@@ -257,6 +257,17 @@ impl Pieces {
         self.blocks.iter().all(|block| !block.is_stale)
     }
 
+    /// Returns how many code points are left to read.
+    #[must_use]
+    pub fn unread_len(&self) -> u64 {
+        let stale = self.blocks.iter().filter(|block| block.is_stale);
+        let pieces = stale.flat_map(|block| &block.pieces);
+        pieces
+            .filter(|piece| piece.is_stale)
+            .map(|piece| piece.len)
+            .sum()
+    }
+
     /// Puts pieces in the place of a block; returns how many blocks they make.
     fn put(&mut self, index: usize, pieces: &[Piece]) -> usize {
         if pieces.is_empty() && self.blocks.len() > 1 {
