@@ -8,7 +8,7 @@
 //! 2. Kept are the gaps between neighbours, in the leaves of a tree whose nodes have the sums. A
 //!    position is the sum of the gaps up to its rank.
 //! 3. Inserted text widens one gap. Deleted text is cut out of the gaps that it covers, and a node
-//!    that it covers whole becomes [`Node::Flat`], whatever was below it.
+//!    that it covers whole becomes `Node::Flat`, whatever was below it.
 //! 4. The shape of the tree follows from the number of positions alone.
 
 use alloc::sync::Arc;
