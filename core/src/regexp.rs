@@ -44,10 +44,13 @@ impl fmt::Display for RegexpError {
             Self::UnmatchedOpen => f.write_str("a ( has no ): write \\( for the character"),
             Self::UnmatchedClose => f.write_str("a ) has no (: write \\) for the character"),
             Self::BadClass => f.write_str(
-                "a class [...] does not end, or has a - at its edge: \\[ and \\- are the characters",
+                "a class [...] does not end, or has a - at its edge: \\[ and \\- are characters",
             ),
             Self::NoOperand(c) => {
-                write!(f, "nothing for {c} to apply to: write \\{c} for the character")
+                write!(
+                    f,
+                    "nothing for {c} to apply to: write \\{c} for the character"
+                )
             }
         }
     }

@@ -44,6 +44,15 @@ fn changes_of_texts() -> Vec<(&'static str, Change)> {
         severity: 255,
         message: STRANGE.into(),
     };
+    vec![
+        ("two splices", edit(splices)),
+        ("nothing", edit(vec![])),
+        ("a layer", annotate(vec![annotation])),
+        ("no layer", annotate(vec![])),
+    ]
+}
+
+fn changes_of_files() -> Vec<(&'static str, Change)> {
     let saved = Saved {
         version: VERSION,
         content: Version::new(2),
@@ -52,10 +61,6 @@ fn changes_of_texts() -> Vec<(&'static str, Change)> {
         cause: SaveCause::PutAll,
     };
     vec![
-        ("two splices", edit(splices)),
-        ("nothing", edit(vec![])),
-        ("a layer", annotate(vec![annotation])),
-        ("no layer", annotate(vec![])),
         (
             "a text",
             Change::Put {
@@ -143,7 +148,7 @@ fn changes_of_windows() -> Vec<(&'static str, Change)> {
 }
 
 fn changes() -> Vec<(&'static str, Change)> {
-    [changes_of_texts(), changes_of_windows()].concat()
+    [changes_of_texts(), changes_of_files(), changes_of_windows()].concat()
 }
 
 fn refusals() -> Vec<(&'static str, Refusal)> {

@@ -3,8 +3,9 @@
 //! 1. A shard without new entries is not hashed again.
 //! 2. A buffer is hashed from what is kept of its last hash, and the changes that the node keeps
 //!    anyway, to carry proposals: typing itself pays nothing.
-//! 3. Some things are read again although little of them changed: annotations, a long group of undo,
-//!    the metalog of many shards. [`Node::hash_cost`] counts them, for whoever says when to hash.
+//! 3. Some things are read again although little of them changed: annotations, a long group of
+//!    undo, the metalog of many shards. [`Node::hash_cost`] counts them, for whoever says when to
+//!    hash.
 
 use super::Node;
 use crate::buffer::Buffer;
