@@ -3,6 +3,8 @@
 //! Edits name the version they were computed on and are carried forward through the edits since.
 //! What follows edits (put, open, look) is asked of the daemon after they landed.
 
+mod parts;
+
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,6 +12,7 @@ use core::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::parts::Parts;
 use crate::edit::Splice;
 use crate::entry::{Annotation, Origin, Saved};
 use crate::ids::{
@@ -23,7 +26,8 @@ pub enum Atomicity {
     /// All or nothing; refused when more than one party leads what it changes.
     #[default]
     All,
-    /// Each buffer's leader decides on its part.
+    /// Each buffer is decided on for itself, by whoever leads it, and so is what is about no
+    /// buffer. An item of the outcome has the refusal of its part.
     Each,
 }
 
@@ -204,7 +208,8 @@ pub struct Landed {
     pub version: Version,
     /// The window it was about or made.
     pub window: Option<WindowId>,
-    /// Why a change that follows the edits was not carried out.
+    /// Why a change that follows the edits was not carried out; why this part of a proposal was
+    /// refused that is decided on for each buffer.
     pub refusal: Option<Refusal>,
 }
 

@@ -17,7 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use self::leases::Transfer;
-use self::proposals::{Routed, Waiting};
+use self::proposals::{Key, Routed, Waiting};
 use super::decide::FollowUp;
 use super::marks::{Divergence, Pace};
 use super::{Node, NodeError};
@@ -33,7 +33,7 @@ use crate::message::{
     AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage,
     SessionName, ShardHash, ToolOrder, Welcome,
 };
-use crate::proposal::Outcome;
+use crate::proposal::{Outcome, Parts};
 
 /// Format of the logs that this version writes.
 pub const FORMAT: u32 = 1;
@@ -176,8 +176,12 @@ pub struct Authority {
     tool_leases: BTreeMap<Shard, Millis>,
     /// Shards into which the host loads files: SERVER keeps them meanwhile.
     loading: BTreeSet<Shard>,
-    routed: BTreeMap<(AttachmentId, ProposalId), Routed>,
+    routed: BTreeMap<(Key, AttachmentId), Routed>,
     waiting: VecDeque<Waiting>,
+    /// Proposals whose parts are decided on apart.
+    gathered: BTreeMap<Key, Parts>,
+    /// Per leader, how often it was asked about a proposal on its connection and has not answered.
+    unanswered: BTreeMap<AttachmentId, BTreeMap<Key, u32>>,
     published: BTreeMap<Shard, Seq>,
     /// Hash queries under way: who is asked, for whom.
     hash_queries: BTreeMap<RequestId, (AttachmentId, ConnectionId, RequestId)>,
@@ -221,6 +225,8 @@ impl Authority {
             loading: BTreeSet::new(),
             routed: BTreeMap::new(),
             waiting: VecDeque::new(),
+            gathered: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             published: BTreeMap::new(),
             hash_queries: BTreeMap::new(),
             last_request: RequestId::new(0),

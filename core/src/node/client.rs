@@ -186,14 +186,27 @@ impl Client {
         }
     }
 
-    /// Returns the message that proposes changes, and the proposal's id.
+    /// Returns the message that proposes changes, all or nothing, and the proposal's id.
     pub fn propose(&mut self, changes: Vec<Change>) -> Option<(ProposalId, ClientMessage)> {
+        self.propose_as(Atomicity::All, changes)
+    }
+
+    /// Returns the message that proposes changes for each buffer apart, and the proposal's id.
+    pub fn propose_each(&mut self, changes: Vec<Change>) -> Option<(ProposalId, ClientMessage)> {
+        self.propose_as(Atomicity::Each, changes)
+    }
+
+    fn propose_as(
+        &mut self,
+        atomicity: Atomicity,
+        changes: Vec<Change>,
+    ) -> Option<(ProposalId, ClientMessage)> {
         let node = self.node.as_mut()?;
         let (author, id) = (node.attachment(), node.new_proposal());
         let proposal = Proposal {
             author,
             id,
-            atomicity: Atomicity::All,
+            atomicity,
             changes,
         };
         Some((id, ClientMessage::Propose(proposal)))

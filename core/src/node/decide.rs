@@ -1,6 +1,6 @@
 //! Deciding on proposals: a leader accepts a proposal whole or refuses it whole.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::edit::{self, Splice};
 use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
 use crate::ids::{AttachmentId, BufferId, GroupId, Shard, Version, ViewId, WindowId};
 use crate::limits;
-use crate::proposal::{Change, Landed, Outcome, Proposal, Refusal};
+use crate::proposal::{Atomicity, Change, Landed, Outcome, Parts, Proposal, Refusal};
 use crate::text::Span;
 
 /// What the names of attachments begin with that are the user's own commands, not tools.
@@ -63,9 +63,83 @@ impl Node {
     ///
     /// A proposal that was accepted before is not applied again.
     pub fn decide(&mut self, proposal: &Proposal) -> (Outcome, Vec<FollowUp>) {
-        if let Some(landed) = self.accepted_before(proposal) {
-            return (Ok(landed), Vec::new());
+        let parts = match proposal.atomicity {
+            Atomicity::All => BTreeMap::new(),
+            Atomicity::Each => self.parts_of(proposal),
+        };
+        if parts.len() > 1 {
+            return self.decide_on_each(proposal, parts);
         }
+        match self.accepted_before(proposal) {
+            Some(landed) => (Ok(landed), Vec::new()),
+            None => self.decide_whole(proposal),
+        }
+    }
+
+    /// Decides on a proposal buffer by buffer. What is about no buffer comes last: it may show
+    /// what the edits made.
+    fn decide_on_each(
+        &mut self,
+        proposal: &Proposal,
+        parts: BTreeMap<Shard, Vec<usize>>,
+    ) -> (Outcome, Vec<FollowUp>) {
+        let mut outcomes = Parts::new(proposal.changes.len());
+        let mut after = Vec::new();
+        // All are asked before any is carried out: one part can leave the proposal's id in a tag
+        // that another part is about.
+        let asked: Vec<(Vec<usize>, Proposal, Option<Vec<Landed>>)> = parts
+            .into_values()
+            .rev()
+            .map(|at| {
+                let part = proposal.part(&at);
+                let landed = self.accepted_before(&part);
+                (at, part, landed)
+            })
+            .collect();
+        for (at, part, landed) in asked {
+            let outcome = match landed {
+                Some(landed) => Ok(landed),
+                None => {
+                    let (outcome, more) = self.decide_whole(&part);
+                    after.extend(more);
+                    outcome
+                }
+            };
+            outcomes.note(&at, self.places_of(&part), outcome);
+        }
+        (outcomes.outcome(), after)
+    }
+
+    /// Returns what is decided on apart when a proposal says so: the places of the changes of each
+    /// buffer, and of those that are the layout's leader's.
+    #[must_use]
+    pub fn parts_of(&self, proposal: &Proposal) -> BTreeMap<Shard, Vec<usize>> {
+        let named: BTreeSet<BufferId> =
+            proposal.changes.iter().filter_map(Change::buffer).collect();
+        let mut parts: BTreeMap<Shard, Vec<usize>> = BTreeMap::new();
+        for (i, change) in proposal.changes.iter().enumerate() {
+            // A text that is meant by its name and by its id is one text.
+            let marked = self.marked_by(change).filter(|id| named.contains(id));
+            let shard = marked.map_or_else(|| self.shard_of(change), Shard::Buffer);
+            parts.entry(shard).or_default().push(i);
+        }
+        parts
+    }
+
+    /// Returns the shard whose leader decides on a change.
+    #[must_use]
+    pub fn shard_of(&self, change: &Change) -> Shard {
+        change.buffer().map_or(Shard::Layout, Shard::Buffer)
+    }
+
+    /// Returns what the changes of a proposal are about, as it is now.
+    #[must_use]
+    pub fn places_of(&self, proposal: &Proposal) -> Vec<Landed> {
+        let place = |change: &Change| self.landed(change.buffer(), None);
+        proposal.changes.iter().map(place).collect()
+    }
+
+    fn decide_whole(&mut self, proposal: &Proposal) -> (Outcome, Vec<FollowUp>) {
         // The way back. A lone edit needs none, as it is checked before it is applied and nothing
         // comes after it; while a clone of the state lives, an edit copies all that it touches.
         let is_lone_edit = matches!(proposal.changes.as_slice(), [Change::Edit { .. }]);
@@ -102,13 +176,7 @@ impl Node {
         if !marked.any(is_accepted) {
             return None;
         }
-        Some(
-            proposal
-                .changes
-                .iter()
-                .map(|change| self.landed(change.buffer(), None))
-                .collect(),
-        )
+        Some(self.places_of(proposal))
     }
 
     /// Returns the buffer in which a change leaves its proposal's id.

@@ -60,6 +60,7 @@ impl Authority {
         {
             self.peers.remove(&old);
             out.push(Output::Close(old));
+            self.reroute_unheard(now, id);
         }
         // Who comes back finds the session led by whoever took it over meanwhile.
         let is_displaced = resumed.is_some() && self.chief.is_some_and(|chief| chief != id);
@@ -141,7 +142,7 @@ impl Authority {
             party.grace_end = Some(now.after(grace));
         }
         self.give_up_waiting_for(now, peer.attachment);
-        self.reroute(now, peer.attachment);
+        self.reroute_unheard(now, peer.attachment);
         self.settle(now, out);
     }
 
@@ -165,8 +166,7 @@ impl Authority {
         let _ = self.node.append_meta(MetaOp::Detach(id)).is_ok();
         let _ = self.node.forget(id).is_ok();
         self.node.touched = self.node.state().buffers().map(|(id, _)| id).collect();
-        self.routed.retain(|(author, _), _| *author != id);
-        self.waiting.retain(|waiting| waiting.proposal.author != id);
-        self.reroute(now, id);
+        self.forget_proposals(id);
+        self.reroute_unheard(now, id);
     }
 }
