@@ -516,5 +516,7 @@ fn is_address(address: &str) -> bool {
         return false;
     };
     let count = address.chars().filter(|c| "/?".contains(*c)).count();
-    reader.is_at_end() && !parsed.begins_with_file() && count.is_multiple_of(2)
+    // A `#` without its number is one for sam, and part of a name here.
+    let is_whole = count.is_multiple_of(2) && !address.ends_with('#');
+    reader.is_at_end() && !parsed.begins_with_file() && is_whole
 }
