@@ -6,6 +6,7 @@
 pub mod hash;
 pub mod history;
 pub mod layer;
+pub(crate) mod parts;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -8,6 +8,7 @@
 
 mod apply;
 mod hash;
+pub mod snapshot;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::apply::ApplyError;
 pub use self::hash::combine;
+use self::snapshot::{Snapshot, SnapshotReader};
 use crate::buffer::Buffer;
 use crate::entry::APPLY_VERSION;
 use crate::ids::{BufferId, Seq, Shard, TermId, ViewId, WindowId};
@@ -196,29 +198,24 @@ impl State {
         bytes.expect("a state always encodes")
     }
 
-    /// Returns the state as bytes.
-    ///
-    /// # Panics
-    /// Never: a state always encodes.
+    /// Returns the state as bytes, all at once: [`Snapshot`] writes the same in pieces.
     #[must_use]
     pub fn to_snapshot(&self) -> Vec<u8> {
-        postcard::to_allocvec(&(APPLY_VERSION, self)).expect("a state always encodes")
+        let mut snapshot = Snapshot::new(self.clone());
+        let len = usize::try_from(snapshot.left()).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(len);
+        snapshot.write(len, &mut bytes);
+        bytes
     }
 
-    /// Returns the state that such bytes hold.
+    /// Returns the state that such bytes hold: [`SnapshotReader`] reads the same in pieces.
     ///
     /// # Errors
     /// The bytes are damaged, or of another version of `apply`.
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let (version, rest) =
-            postcard::take_from_bytes::<u32>(bytes).map_err(|_| SnapshotError::Bytes)?;
-        if version != APPLY_VERSION {
-            return Err(SnapshotError::Version(version));
-        }
-        match postcard::take_from_bytes::<Self>(rest) {
-            Ok((state, [])) if state.buffers().all(|(_, buffer)| buffer.is_sound()) => Ok(state),
-            _ => Err(SnapshotError::Bytes),
-        }
+        let mut reader = SnapshotReader::new();
+        reader.push(bytes)?;
+        reader.finish()
     }
 }
 

@@ -5,6 +5,7 @@
 //! 3. Bytes are sacred: each byte that is not valid UTF-8 becomes one code point of [`ESCAPES`],
 //!    valid input inside that range is escaped byte by byte, and writing reverses it exactly.
 
+mod builder;
 pub mod digest;
 
 use alloc::string::String;
@@ -15,6 +16,8 @@ use core::ops::RangeInclusive;
 use memchr::memmem::Finder;
 use ropey::Rope;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use self::builder::{NotUtf8, TextBuilder};
 
 /// Longest literal, in bytes, that is looked for by its own searcher; longer ones need a table.
 pub(crate) const LITERAL_LEN_MAX: usize = 256;
@@ -309,6 +312,14 @@ impl Text {
     /// Returns the pieces of a range of bytes in order.
     pub(crate) fn byte_chunks(&self, from: usize, to: usize) -> impl Iterator<Item = &str> {
         self.rope.byte_slice(from..to).chunks()
+    }
+
+    /// Returns the bytes from an index on, in pieces; a code point may be cut at the first.
+    pub(crate) fn bytes_from(&self, at: usize) -> impl Iterator<Item = &[u8]> {
+        let (mut chunks, start, ..) = self.rope.chunks_at_byte(at);
+        let first = chunks.next().unwrap_or_default().as_bytes();
+        let rest = chunks.map(str::as_bytes);
+        core::iter::once(&first[at - start..]).chain(rest)
     }
 
     /// Returns the pieces of a range of bytes from its end to its start.

@@ -33,6 +33,8 @@ pub const NOISE_LEN_MAX: usize = 64 << 10;
 const KIND_CLIENT: u16 = MUST_UNDERSTAND | 1;
 /// Kind of a frame with a [`ServerMessage`].
 const KIND_SERVER: u16 = MUST_UNDERSTAND | 2;
+/// Number of the variant [`ServerMessage::Snapshot`].
+const SNAPSHOT_VARIANT: u32 = 1;
 /// Bytes of a frame's length and kind.
 const HEADER_LEN: usize = 6;
 
@@ -334,6 +336,23 @@ pub fn encode_server(message: &ServerMessage) -> Vec<u8> {
     frame(KIND_SERVER, message)
 }
 
+/// Appends the whole frame of a piece of a snapshot: `write` appends its `len` bytes where they
+/// belong, so that they are copied once.
+///
+/// # Panics
+/// When `write` appends another number of bytes.
+pub fn encode_piece(len: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let head = postcard::to_allocvec(&(SNAPSHOT_VARIANT, len)).expect("two numbers always encode");
+    let frame_len = u32::try_from(2 + head.len() + len).expect("pieces are bounded");
+    out.reserve(HEADER_LEN + head.len() + len);
+    out.extend(frame_len.to_le_bytes());
+    out.extend(KIND_SERVER.to_le_bytes());
+    out.extend(head);
+    let end = out.len() + len;
+    write(out);
+    assert_eq!(out.len(), end, "a piece of another length");
+}
+
 fn frame<T: Serialize>(kind: u16, message: &T) -> Vec<u8> {
     let mut bytes = alloc::vec![0; HEADER_LEN];
     bytes[4..].copy_from_slice(&kind.to_le_bytes());
@@ -524,6 +543,17 @@ mod tests {
         long[0] += 1;
         long.push(0);
         assert_eq!(refused(&long), WireError::Payload);
+    }
+
+    #[test]
+    fn a_piece_in_its_frame_is_the_message() {
+        for len in [1, 127, 128, 70_000] {
+            let piece = vec![7; len];
+            let mut framed = b"before".to_vec();
+            encode_piece(len, &mut framed, |out| out.extend_from_slice(&piece));
+            let message = ServerMessage::Snapshot(Bytes::from(piece));
+            assert_eq!(framed[6..], encode_server(&message));
+        }
     }
 
     #[test]

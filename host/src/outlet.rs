@@ -3,13 +3,16 @@
 //! 1. Whoever fills it never waits: a slow peer costs memory up to a bound and delays nobody.
 //! 2. Only entries may be forgotten, because a snapshot replaces them. At the cap all of them go,
 //!    the peer is behind, and once the rest is written its session sends a fresh snapshot.
-//! 3. Answers are bounded by reading no further requests while the queue is over the cap, and long
+//! 3. The pieces of a snapshot are made when it is their turn: a queue holds a clone of the state.
+//! 4. Answers are bounded by reading no further requests while the queue is over the cap, and long
 //!    answers wait for room piece by piece.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use apex_core::limits;
 use apex_core::message::ServerMessage;
+use apex_core::state::snapshot::Snapshot;
 use apex_core::wire;
 use tokio::sync::Notify;
 
@@ -50,22 +53,38 @@ struct Frame {
     is_entries: bool,
 }
 
-/// The bytes of a frame: of this peer alone, or encoded once for several.
+/// The bytes of a frame: of this peer alone, or encoded once for several. Or many frames that are
+/// not made yet.
 #[derive(Debug)]
 enum FrameBytes {
     Own(Vec<u8>),
     Shared(Arc<[u8]>),
+    Snapshot(Box<Snapshot>),
 }
 
-impl std::ops::Deref for FrameBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
+impl FrameBytes {
+    fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,
             Self::Shared(bytes) => bytes,
+            Self::Snapshot(_) => &[],
         }
     }
+
+    /// Returns how many bytes it counts for; a snapshot for its longest piece.
+    fn len(&self) -> usize {
+        match self {
+            Self::Snapshot(_) => limits::PIECE_LEN_MAX,
+            bytes => bytes.as_slice().len(),
+        }
+    }
+}
+
+/// What the writer takes out of the queue.
+enum Taken {
+    Next(Next),
+    /// The next piece of this is to be made; then it goes back.
+    Snapshot(Box<Snapshot>),
 }
 
 /// How the peer stands towards the entries.
@@ -137,6 +156,16 @@ impl Outlet {
             bytes: FrameBytes::Shared(frame.clone()),
             is_entries: true,
         });
+    }
+
+    /// Queues the pieces of a snapshot.
+    pub fn send_snapshot(&self, snapshot: Snapshot) {
+        if snapshot.left() > 0 {
+            self.push(Frame {
+                bytes: FrameBytes::Snapshot(Box::new(snapshot)),
+                is_entries: false,
+            });
+        }
     }
 
     fn push(&self, frame: Frame) {
@@ -220,13 +249,25 @@ impl Outlet {
     pub async fn next(&self, batch: &mut Vec<u8>) -> Next {
         batch.clear();
         loop {
-            if let Some(next) = self.queue().take(batch) {
-                if next == Next::Write {
-                    self.shared.drained.notify_waiters();
+            let taken = self.queue().take(batch);
+            let next = match taken {
+                Some(Taken::Next(next)) => next,
+                Some(Taken::Snapshot(mut snapshot)) => {
+                    // Without the lock: the session queues entries meanwhile.
+                    let len = snapshot.piece_len();
+                    wire::encode_piece(len, batch, |out| snapshot.write(len, out));
+                    self.queue().put_back(snapshot);
+                    Next::Write
                 }
-                return next;
+                None => {
+                    self.shared.filled.notified().await;
+                    continue;
+                }
+            };
+            if next == Next::Write {
+                self.shared.drained.notify_waiters();
             }
-            self.shared.filled.notified().await;
+            return next;
         }
     }
 }
@@ -239,35 +280,57 @@ impl Queue {
         self.standing = Standing::Behind;
     }
 
-    fn take(&mut self, batch: &mut Vec<u8>) -> Option<Next> {
+    fn take(&mut self, batch: &mut Vec<u8>) -> Option<Taken> {
         while let Some(frame) = self.frames.front()
             && (batch.is_empty() || batch.len() + frame.bytes.len() <= BATCH_LEN)
         {
-            batch.extend_from_slice(&frame.bytes);
-            self.len -= frame.bytes.len();
+            let frame = self.frames.pop_front()?;
+            let bytes = match frame.bytes {
+                FrameBytes::Snapshot(snapshot) => return Some(Taken::Snapshot(snapshot)),
+                bytes => bytes,
+            };
+            batch.extend_from_slice(bytes.as_slice());
+            self.len -= bytes.len();
             if frame.is_entries {
-                self.entries_len -= frame.bytes.len();
+                self.entries_len -= bytes.len();
             }
-            self.frames.pop_front();
         }
-        if !batch.is_empty() {
-            return Some(Next::Write);
-        }
-        if self.ending != Ending::Open {
+        let next = if !batch.is_empty() {
+            Next::Write
+        } else if self.ending != Ending::Open {
             self.ending = Ending::Closed;
-            return Some(Next::Close);
-        }
-        if self.standing == Standing::Behind {
+            Next::Close
+        } else if self.standing == Standing::Behind {
             self.standing = Standing::Asked;
-            return Some(Next::AskSnapshot);
+            Next::AskSnapshot
+        } else {
+            return None;
+        };
+        Some(Taken::Next(next))
+    }
+
+    /// Takes back what is left of a snapshot, to the front.
+    fn put_back(&mut self, snapshot: Box<Snapshot>) {
+        if self.ending == Ending::Closed {
+            return;
         }
-        None
+        let is_left = snapshot.left() > 0;
+        let bytes = FrameBytes::Snapshot(snapshot);
+        if is_left {
+            let is_entries = false;
+            self.frames.push_front(Frame { bytes, is_entries });
+        } else {
+            self.len -= bytes.len();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apex_core::entry::{BufferKind, BufferOp, Entry, MetaOp, Op};
+    use apex_core::ids::{BufferId, Epoch, SERVER, Shard};
+    use apex_core::state::State;
 
     fn run<F: Future>(future: F) -> F::Output {
         tokio::runtime::Builder::new_current_thread()
@@ -315,6 +378,86 @@ mod tests {
             outlet.send_entries(&entries(1));
             assert_eq!(outlet.next(&mut batch).await, Next::Write);
             assert_eq!(batch, b"snapshote");
+        });
+    }
+
+    /// A session with texts of `count` MiB.
+    fn session(count: u64) -> State {
+        let mut state = State::new();
+        let text = "0123456789abcde\n".repeat(1 << 16);
+        let shard = Shard::Buffer(BufferId::new(1));
+        let first = [
+            (Shard::Meta, Op::Meta(MetaOp::ShardNew(shard))),
+            (
+                shard,
+                Op::Buffer(BufferOp::Create {
+                    kind: BufferKind::File,
+                    name: "/a".into(),
+                }),
+            ),
+        ];
+        let load = || (shard, Op::Buffer(BufferOp::Load { text: text.clone() }));
+        let loads = (0..count).map(|_| load());
+        for (shard, op) in first.into_iter().chain(loads) {
+            let entry = Entry {
+                seq: state.applied(shard).unwrap().next(),
+                attachment: SERVER,
+                epoch: Epoch::default(),
+                origin: None,
+                op,
+            };
+            state.apply(shard, &entry).unwrap();
+        }
+        state
+    }
+
+    #[test]
+    fn three_peers_that_join_a_long_session_cost_a_piece_each() {
+        run(async {
+            let state = session(100);
+            let whole = Snapshot::new(state.clone()).left();
+            let outlets = [(); 3].map(|()| Outlet::new());
+            for outlet in &outlets {
+                outlet.send_snapshot(Snapshot::new(state.clone()));
+                outlet.send_entries(&entries(1));
+            }
+            let mut written = [0; 3];
+            let mut queued_max = 0;
+            for _ in 0..=whole / limits::PIECE_LEN_MAX as u64 {
+                for (outlet, written) in outlets.iter().zip(&mut written) {
+                    let mut batch = Vec::new();
+                    assert_eq!(outlet.next(&mut batch).await, Next::Write);
+                    *written += batch.len() as u64;
+                    let queue = outlet.queue();
+                    let held = queue.frames.iter().map(|f| f.bytes.as_slice().len());
+                    queued_max = queued_max.max(held.sum::<usize>() + batch.capacity());
+                    drop(queue);
+                }
+            }
+            assert!(queued_max < limits::PIECE_LEN_MAX + 4096, "{queued_max}");
+            for (outlet, written) in outlets.iter().zip(written) {
+                assert!((whole..whole + 4096).contains(&written), "{written}");
+                let mut batch = Vec::new();
+                assert_eq!(outlet.next(&mut batch).await, Next::Write);
+                assert_eq!(batch, b"e", "entries come behind it");
+                assert_eq!(outlet.queue().len, 0);
+            }
+        });
+    }
+
+    #[test]
+    fn a_snapshot_of_a_peer_that_is_gone_is_dropped() {
+        run(async {
+            let outlet = Outlet::new();
+            outlet.send_snapshot(Snapshot::new(session(2)));
+            let mut batch = Vec::new();
+            assert_eq!(outlet.next(&mut batch).await, Next::Write);
+            assert_eq!(outlet.queue().len, limits::PIECE_LEN_MAX);
+            outlet.close();
+            assert_eq!(outlet.next(&mut batch).await, Next::Write);
+            outlet.abort();
+            assert_eq!(outlet.next(&mut batch).await, Next::Close);
+            assert_eq!(outlet.queue().len, 0);
         });
     }
 

@@ -30,6 +30,7 @@ use apex_core::log::Record;
 use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, ServerMessage, Welcome};
 use apex_core::node::authority::{self, Authority, Genesis, HostRequest, Output};
 use apex_core::proposal::{Change, Outcome};
+use apex_core::state::snapshot::Snapshot;
 use apex_core::wire;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -471,7 +472,7 @@ impl Session {
             Output::Send(connection, message) => self.send(connection, message),
             Output::Publish { except, records } => self.publish(except, records),
             Output::Welcome(connection, welcome, snapshot) => {
-                self.welcome(connection, welcome, &snapshot);
+                self.welcome(connection, welcome, snapshot);
             }
             Output::Marks { except, marks } => {
                 tell(&self.followers(except), &ServerMessage::HashMarks(marks));
@@ -504,17 +505,22 @@ impl Session {
         }
     }
 
-    fn welcome(&mut self, connection: ConnectionId, welcome: Welcome, snapshot: &[u8]) {
+    fn welcome(&mut self, connection: ConnectionId, welcome: Welcome, snapshot: Option<Snapshot>) {
         let Some(peer) = self.peers.get_mut(&connection) else {
             return;
         };
         peer.is_welcomed = true;
-        if let Peer::Socket(outlet) = &peer.asker.peer {
-            outlet.resume_entries();
-        }
         peer.asker.send(ServerMessage::Welcome(welcome));
-        for piece in snapshot.chunks(limits::PIECE_LEN_MAX) {
-            peer.asker.send(ServerMessage::Snapshot(Bytes::from(piece)));
+        let snapshot = snapshot.into_iter();
+        match &peer.asker.peer {
+            Peer::Socket(outlet) => {
+                outlet.resume_entries();
+                snapshot.for_each(|snapshot| outlet.send_snapshot(snapshot));
+            }
+            Peer::Tool(_) => {
+                let pieces = snapshot.flatten().map(ServerMessage::Snapshot);
+                pieces.for_each(|piece| peer.asker.send(piece));
+            }
         }
     }
 

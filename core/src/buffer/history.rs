@@ -128,6 +128,14 @@ impl Group {
 
 /// Finished groups, shared between clones.
 pub(super) type Groups = VectorSync<Arc<Group>>;
+/// The newest group, those below it, and those undone, each list oldest first.
+pub(super) type Parts = (Option<Arc<Group>>, Groups, Groups);
+/// What a history keeps beside its groups: bytes that can be undone, and ids that are lost.
+pub(super) type Lost = (
+    u64,
+    RedBlackTreeSetSync<GroupId>,
+    RedBlackTreeSetSync<GroupId>,
+);
 
 /// Groups that can be undone and, after undoing, redone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -156,6 +164,24 @@ impl History {
     /// Returns the newest group, those below it, and those undone, each list oldest first.
     pub(super) fn parts(&self) -> (Option<&Group>, &Groups, &Groups) {
         (self.top.as_deref(), &self.below, &self.undone)
+    }
+
+    /// Returns a history of its parts.
+    pub(super) fn of((top, below, undone): Parts, (len, forgotten, abandoned): Lost) -> Self {
+        Self {
+            top,
+            below,
+            undone,
+            len,
+            forgotten,
+            abandoned,
+        }
+    }
+
+    /// Returns what it keeps beside its groups.
+    pub(super) fn lost(&self) -> Lost {
+        let (forgotten, abandoned) = (self.forgotten.clone(), self.abandoned.clone());
+        (self.len, forgotten, abandoned)
     }
 
     /// Returns the group that Undo would take back.

@@ -34,6 +34,7 @@ use crate::message::{
     SessionName, ShardHash, ToolOrder, Welcome,
 };
 use crate::proposal::{Outcome, Parts};
+use crate::state::snapshot::Snapshot;
 
 /// Format of the logs that this version writes.
 pub const FORMAT: u32 = 1;
@@ -63,9 +64,9 @@ pub enum Output {
         /// The entries.
         records: Vec<Arc<Record>>,
     },
-    /// Send a welcome with the snapshot of this moment; pieces of at most
-    /// [`limits::PIECE_LEN_MAX`] bytes.
-    Welcome(ConnectionId, Welcome, Vec<u8>),
+    /// Send a welcome and behind it, if the peer follows, the pieces of a snapshot of this moment;
+    /// they are made as they are taken.
+    Welcome(ConnectionId, Welcome, Option<Snapshot>),
     /// Do something outside the logs, and answer with [`Authority::reply`].
     Host(Asker, HostRequest),
     /// Send what SERVER computed to every following connection but one, as a

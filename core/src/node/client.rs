@@ -33,6 +33,7 @@ use crate::message::{
 };
 use crate::proposal::{Atomicity, Change, Outcome, Proposal, Refusal};
 use crate::state::State;
+use crate::state::snapshot::SnapshotReader;
 
 /// What happened that the owner of a client acts on.
 #[derive(Clone, Debug)]
@@ -83,7 +84,8 @@ pub enum ClientEvent {
 pub struct Client {
     hello: Hello,
     node: Option<Node>,
-    incoming: Option<(Welcome, Vec<u8>)>,
+    /// A snapshot on its way in, and how many of its bytes are to come.
+    incoming: Option<(Welcome, SnapshotReader, u64)>,
     shipped: BTreeMap<Shard, Seq>,
     acked: BTreeMap<Shard, Seq>,
     last_request: RequestId,
@@ -335,12 +337,9 @@ impl Client {
         out: &mut Vec<ClientMessage>,
         events: &mut Vec<ClientEvent>,
     ) {
-        let is_whole = welcome.snapshot_len == 0;
-        let len = usize::try_from(welcome.snapshot_len)
-            .unwrap_or(0)
-            .min(limits::FRAME_LEN_MAX);
-        self.incoming = Some((welcome, Vec::with_capacity(len)));
-        if is_whole {
+        let len = welcome.snapshot_len;
+        self.incoming = Some((welcome, SnapshotReader::new(), len));
+        if len == 0 {
             self.end_snapshot(out, events);
         }
     }
@@ -351,23 +350,23 @@ impl Client {
         out: &mut Vec<ClientMessage>,
         events: &mut Vec<ClientEvent>,
     ) {
-        let Some((welcome, bytes)) = &mut self.incoming else {
+        let Some((_, reader, left)) = &mut self.incoming else {
             return;
         };
-        bytes.extend_from_slice(piece);
-        if bytes.len() as u64 >= welcome.snapshot_len {
+        *left = left.saturating_sub(piece.len() as u64);
+        let is_last = *left == 0;
+        if reader.push(piece).is_err() || is_last {
             self.end_snapshot(out, events);
         }
     }
 
     fn end_snapshot(&mut self, out: &mut Vec<ClientMessage>, events: &mut Vec<ClientEvent>) {
-        let Some((welcome, bytes)) = self.incoming.take() else {
+        let Some((welcome, reader, _)) = self.incoming.take() else {
             return;
         };
-        let state = if bytes.is_empty() {
-            Ok(State::new())
-        } else {
-            State::from_snapshot(&bytes)
+        let state = match welcome.snapshot_len {
+            0 => Ok(State::new()),
+            _ => reader.finish(),
         };
         let state = match state {
             Ok(state) => state,
@@ -376,7 +375,6 @@ impl Client {
                 return events.push(ClientEvent::Error(error));
             }
         };
-        drop(bytes);
         let counter = self
             .node
             .as_ref()

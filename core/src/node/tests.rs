@@ -137,9 +137,11 @@ impl World {
                         self.send(connection, &ServerMessage::Entries(entries.clone()));
                     }
                 }
-                Output::Welcome(connection, welcome, snapshot) => {
+                Output::Welcome(connection, welcome, mut snapshot) => {
                     self.send(connection, &ServerMessage::Welcome(welcome));
-                    for piece in snapshot.chunks(100) {
+                    while let Some(snapshot) = snapshot.as_mut().filter(|all| all.left() > 0) {
+                        let mut piece = Vec::new();
+                        snapshot.write(100, &mut piece);
                         self.send(connection, &ServerMessage::Snapshot(Bytes::from(piece)));
                     }
                 }

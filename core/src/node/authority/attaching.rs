@@ -7,6 +7,7 @@ use crate::entry::{AttachmentKind, MetaOp};
 use crate::ids::{AttachmentId, ConnectionId, Millis, Secret, Shard};
 use crate::limits;
 use crate::message::{ErrorCode, Hello, Takeover, Welcome};
+use crate::state::snapshot::Snapshot;
 
 impl Authority {
     pub(super) fn attach(
@@ -98,11 +99,9 @@ impl Authority {
         let Some(party) = self.parties.get(&id) else {
             return;
         };
-        let snapshot = if party.is_follower {
-            self.node.state().to_snapshot()
-        } else {
-            Vec::new()
-        };
+        let snapshot = party
+            .is_follower
+            .then(|| Snapshot::new(self.node.state().clone()));
         let welcome = Welcome {
             attachment: id,
             secret: party.secret,
@@ -115,7 +114,7 @@ impl Authority {
             } else {
                 Vec::new()
             },
-            snapshot_len: snapshot.len() as u64,
+            snapshot_len: snapshot.as_ref().map_or(0, Snapshot::left),
         };
         out.push(Output::Welcome(connection, welcome, snapshot));
     }
