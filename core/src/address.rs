@@ -516,7 +516,9 @@ fn is_address(address: &str) -> bool {
         return false;
     };
     let count = address.chars().filter(|c| "/?".contains(*c)).count();
-    // A `#` without its number is one for sam, and part of a name here.
-    let is_whole = count.is_multiple_of(2) && !address.ends_with('#');
+    // A `#` without its number is one for sam, and part of a name here; and what is told from
+    // where one stands says nothing of a text that is not there yet.
+    let is_relative = address.starts_with(['+', '-']);
+    let is_whole = count.is_multiple_of(2) && !address.ends_with('#') && !is_relative;
     reader.is_at_end() && !parsed.begins_with_file() && is_whole
 }
