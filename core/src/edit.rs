@@ -4,6 +4,7 @@
 //! Every position that survives an edit (view, mark, proposal) moves by the rules of this module
 //! and nowhere else.
 
+pub mod apart;
 pub mod marks;
 
 use alloc::string::String;
@@ -253,12 +254,30 @@ pub struct Overlap {
 ///
 /// # Errors
 /// The first splice that overlaps.
-pub fn carry(mut splices: Vec<Splice>, later: &[Splice]) -> Result<Vec<Splice>, Overlap> {
+pub fn carry(splices: Vec<Splice>, later: &[Splice]) -> Result<Vec<Splice>, Overlap> {
+    carry_with(splices, later, Tie::Move)
+}
+
+/// Where an insert goes that meets another one at the same point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tie {
+    /// Before the other.
+    Stay,
+    /// Behind the other.
+    Move,
+}
+
+fn carry_with(
+    mut splices: Vec<Splice>,
+    later: &[Splice],
+    tie: Tie,
+) -> Result<Vec<Splice>, Overlap> {
     let mut moved = Shift::default();
     let mut rest = later.iter().peekable();
     for splice in &mut splices {
         let at = splice.at;
-        while let Some(other) = rest.next_if(|other| is_before(other.at, at)) {
+        let stays = |other: Span| tie == Tie::Stay && other.is_empty() && other == at;
+        while let Some(other) = rest.next_if(|o| is_before(o.at, at) && !stays(o.at)) {
             moved.pass(other.at.len(), other.count());
         }
         if rest.peek().is_some_and(|other| overlaps(other.at, at)) {

@@ -573,6 +573,10 @@ impl Authority {
                 ServerMessage::Error { error, shards },
             ));
         }
+        self.end_shard(shard);
+    }
+
+    fn end_shard(&mut self, shard: Shard) {
         if self.node.append_meta(MetaOp::ShardDel(shard)).is_ok() {
             self.published.remove(&shard);
             self.transfers.remove(&shard);

@@ -41,6 +41,9 @@ impl Change {
     }
 }
 
+/// The entry that a change is of, and what it did.
+pub type ChangeOf<'a> = (Seq, &'a [Splice]);
+
 /// The changes of one buffer since `floor`, bounded in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
@@ -176,29 +179,24 @@ impl Node {
         }
     }
 
-    /// Returns what the entries after `after` did to a buffer's text, as one edit of the version
-    /// before them, and that version. None when not all of it is kept.
+    /// Returns what the entries after `after` did to a buffer's text, in order, each with the seq
+    /// of its entry, and the version before them. None when not all of it is kept.
     #[must_use]
-    pub fn tail_since(&self, id: BufferId, after: Seq) -> Option<(Version, Vec<Splice>)> {
+    pub fn changes_after(&self, id: BufferId, after: Seq) -> Option<(Version, Vec<ChangeOf<'_>>)> {
         let version = self.state.buffer(id)?.version();
         let Some(recent) = self.recent.get(&id) else {
             return Some((version, Vec::new()));
         };
-        let tail: Vec<&[Splice]> = recent
-            .changes
-            .iter()
-            .filter(|(seq, _)| *seq > after)
-            .map(|(_, change)| change.splices())
-            .collect();
         if !recent.is_whole_after(after) {
             return None;
         }
-        let base = Version::new(version.raw() - tail.len() as u64);
-        Some((
-            base,
-            tail.into_iter()
-                .fold(Vec::new(), |all, next| edit::compose(&all, next)),
-        ))
+        let tail: Vec<ChangeOf<'_>> = recent
+            .changes
+            .iter()
+            .filter(|(seq, _)| *seq > after)
+            .map(|(seq, change)| (*seq, change.splices()))
+            .collect();
+        Some((Version::new(version.raw() - tail.len() as u64), tail))
     }
 
     /// Returns the changes that made the newest version of `base`, in order; none when the base is

@@ -5,6 +5,7 @@ mod hashing;
 mod leading;
 mod leases;
 mod marks;
+mod overtaken;
 mod proposing;
 mod tools;
 mod undoing;

@@ -72,7 +72,8 @@ impl Authority {
         }
         if is_steal || !self.is_present(lease.holder) {
             self.reclaim(shard);
-            return self.grant(shard, to);
+            self.grant(shard, to);
+            return self.reroute(now, lease.holder);
         }
         self.ask_for(now, shard, to);
     }
@@ -204,7 +205,8 @@ impl Authority {
         );
     }
 
-    /// Takes a shard back to SERVER, under a new fence.
+    /// Takes a shard back to SERVER, under a new fence. One without entries ends: what should fill
+    /// it is of the old fence.
     pub(super) fn reclaim(&mut self, shard: Shard) {
         self.tool_leases.remove(&shard);
         let Some((mark, epoch)) = self.next_fence(shard) else {
@@ -219,7 +221,9 @@ impl Authority {
         };
         let reclaimed = self.node.append_meta(op);
         debug_assert!(reclaimed.is_ok(), "a known shard is reclaimed");
-        if let Shard::Buffer(id) = shard {
+        if head == Seq::default() {
+            self.end_shard(shard);
+        } else if let Shard::Buffer(id) = shard {
             self.node.touched.insert(id);
         }
     }

@@ -1,4 +1,7 @@
 //! The tail of a displaced leader: what it appended that did not arrive, and what becomes of it.
+//!
+//! Entries of proposals are no part of it. The daemon has whoever leads by now decide on them, so
+//! they would come twice; what was typed over them is carried back to the text without them.
 
 use alloc::string::String;
 use alloc::vec;
@@ -6,6 +9,7 @@ use alloc::vec::Vec;
 
 use super::{Client, ClientEvent, epoch_of, first_of};
 use crate::edit::Splice;
+use crate::edit::apart::Apart;
 use crate::entry::{BufferKind, Origin};
 use crate::ids::{BufferId, ProposalId, Seq, Shard, Version};
 use crate::log::MirrorNotice;
@@ -56,10 +60,14 @@ impl Client {
                 continue;
             }
             let landed = if is_whole && fresh.leads(shard) {
-                append_again(old, fresh, shard, accepted)
+                // What was on its way when a snapshot came that nobody asked for arrives still.
+                let is_under_way =
+                    !self.is_resyncing && epoch_of(old, shard) == epoch_of(fresh, shard);
+                append_again(old, fresh, (shard, accepted), is_under_way)
             } else {
                 accepted
             };
+            end_empty(fresh, shard);
             let Shard::Buffer(id) = shard else { continue };
             if landed > accepted {
                 // It was gathered when the lease went, in case that it would not come back.
@@ -172,6 +180,7 @@ pub(super) fn make_again(old: &mut Node, fresh: &mut Node) {
     if fresh.leads(Shard::Layout) {
         let is_new = |shard: &Shard| {
             old.leads(*shard)
+                && !is_of_proposal(old, *shard)
                 && old.state.meta().lease(*shard).is_none()
                 && fresh.log.mark(*shard).is_none()
         };
@@ -198,11 +207,26 @@ pub(super) fn has_own(node: &Node, shard: Shard, after: Seq) -> bool {
         .any(|record| record.entry.attachment == me)
 }
 
-/// Appends the records of the old node behind `accepted` to the fresh one, which leads the shard.
-/// Returns the last of the old records that is there by now.
-fn append_again(old: &Node, fresh: &mut Node, shard: Shard, accepted: Seq) -> Seq {
+/// Returns whether a shard that a node made was made for a proposal.
+fn is_of_proposal(node: &Node, shard: Shard) -> bool {
+    let first = node.log().after(shard, Seq::default()).next();
+    first.is_some_and(|record| record.entry.origin.is_some())
+}
+
+/// Appends the records of the old node behind `accepted` to the fresh one, which leads the shard:
+/// up to the first of a proposal, unless they are under way. Returns the last of the old records
+/// that is there by now.
+fn append_again(
+    old: &Node,
+    fresh: &mut Node,
+    (shard, accepted): (Shard, Seq),
+    is_under_way: bool,
+) -> Seq {
     let mut landed = accepted;
     for record in old.log().after(shard, accepted) {
+        if record.entry.origin.is_some() && !is_under_way {
+            break;
+        }
         let is_there = if record.entry.epoch == epoch_of(fresh, shard) {
             let is_followed = matches!(fresh.follow(shard, &record.bytes), Ok(Some(_)));
             if is_followed {
@@ -210,10 +234,7 @@ fn append_again(old: &Node, fresh: &mut Node, shard: Shard, accepted: Seq) -> Se
             }
             is_followed
         } else {
-            fresh.origin = record.entry.origin;
-            let appended = fresh.append(shard, record.entry.op.clone());
-            fresh.origin = None;
-            appended.is_ok()
+            fresh.append(shard, record.entry.op.clone()).is_ok()
         };
         if !is_there {
             break;
@@ -223,6 +244,15 @@ fn append_again(old: &Node, fresh: &mut Node, shard: Shard, accepted: Seq) -> Se
     landed
 }
 
+/// Ends a shard that was made for what did not land.
+fn end_empty(fresh: &mut Node, shard: Shard) {
+    let is_empty = fresh.state.applied(shard) == Some(Seq::default());
+    if is_empty && !shard.is_pinned() && fresh.leads(shard) {
+        // It is led, so this does not fail.
+        let _ = fresh.delete_shard(shard).is_ok();
+    }
+}
+
 /// Returns what an old node typed into a buffer behind `accepted`.
 pub(super) fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<Tail> {
     let buffer = node.state.buffer(id)?;
@@ -230,13 +260,19 @@ pub(super) fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) 
         return None;
     }
     let name = String::from(buffer.name());
-    let edit = node.tail_since(id, accepted).filter(|_| is_known);
-    let text = match &edit {
-        Some((_, splices)) if splices.is_empty() => return None,
-        Some((_, splices)) => splices.iter().map(|splice| splice.text.as_str()).collect(),
-        None => buffer.text().slice(crate::text::Span::new(0, u64::MAX)),
+    let (edit, text) = match typed_after(node, id, accepted) {
+        Some((base, typed)) => {
+            let edit = typed.edit().map(|splices| (base, splices.to_vec()));
+            (edit, typed.typed())
+        }
+        None => (
+            None,
+            buffer.text().slice(crate::text::Span::new(0, u64::MAX)),
+        ),
     };
-    Some(Tail {
+    let edit = edit.filter(|_| is_known);
+    let is_nothing = edit.as_ref().is_none_or(|(_, splices)| splices.is_empty());
+    (!is_nothing || !text.is_empty()).then_some(Tail {
         buffer: id,
         name,
         edit,
@@ -244,6 +280,23 @@ pub(super) fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) 
         is_conflict: false,
         is_told: false,
     })
+}
+
+/// Returns what a node typed into a buffer behind `after`, apart from what it did for proposals,
+/// and the version before that. None when it does not know.
+fn typed_after(node: &Node, id: BufferId, after: Seq) -> Option<(Version, Apart)> {
+    let (base, changes) = node.changes_after(id, after)?;
+    let mut records = node.log().after(Shard::Buffer(id), after).peekable();
+    let mut typed = Apart::new();
+    for (seq, splices) in changes {
+        while records.next_if(|record| record.entry.seq < seq).is_some() {}
+        if records.peek()?.entry.origin.is_some() {
+            typed.leave(splices);
+        } else {
+            typed.keep(splices);
+        }
+    }
+    Some((base, typed))
 }
 
 /// Returns the change that shows text in `+Recovered` of a directory, which ends in a slash: it was

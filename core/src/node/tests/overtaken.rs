@@ -1,0 +1,163 @@
+//! Proposals and leaders that are overtaken: each is applied once at most, and nothing is lost.
+
+use alloc::vec;
+
+use super::*;
+use crate::edit::Splice;
+use crate::ids::Version;
+use crate::proposal::{Change, Outcome};
+use crate::text::Span;
+
+fn propose(world: &mut World, index: usize, changes: Vec<Change>) -> ProposalId {
+    let peer = world.peer(index);
+    let (id, message) = peer.client.propose(changes).unwrap();
+    peer.say(message);
+    world.run();
+    id
+}
+
+fn outcome(world: &mut World, index: usize, id: ProposalId) -> Option<Outcome> {
+    let mut events = world.peer(index).events.iter();
+    events.find_map(|event| match event {
+        ClientEvent::Decided { id: of, outcome } if *of == id => Some(outcome.clone()),
+        _ => None,
+    })
+}
+
+fn edit(buffer: BufferId, base: u64, at: (u64, u64), text: &str) -> Change {
+    Change::Edit {
+        buffer,
+        base: Version::new(base),
+        splices: vec![Splice::new(Span::new(at.0, at.1), text)],
+    }
+}
+
+fn wake(world: &mut World, index: usize) {
+    world.peer(index).is_asleep = false;
+    world.peer(index).is_held = false;
+    world.run();
+}
+
+/// A UI that leads "abcdef" and a tool.
+fn started() -> (World, usize, usize, BufferId, ViewId) {
+    let mut world = World::new();
+    let ui = world.ui();
+    let tool = world.join(AttachmentKind::Tool, Takeover::Watch);
+    let (buffer, view) = world.open(ui, "/tmp/x");
+    world.type_text(ui, view, "abcdef");
+    world.run();
+    (world, ui, tool, buffer, view)
+}
+
+/// Another UI comes in place of one that does not answer.
+fn takeover(world: &mut World, is_steal: bool) -> usize {
+    world.peers.values_mut().for_each(|peer| {
+        peer.is_asleep |= peer.is_held;
+    });
+    if is_steal {
+        return world.join(AttachmentKind::Ui, Takeover::Steal);
+    }
+    let second = world.ui();
+    let time = world.transfer_time();
+    world.pass(time);
+    second
+}
+
+#[test]
+fn a_proposal_in_the_tail_of_a_displaced_leader_lands_once_with_what_was_typed_over_it() {
+    for is_steal in [false, true] {
+        let (mut world, first, tool, buffer, view) = started();
+        world.peer(first).is_held = true;
+        world.type_text(first, view, "1");
+        let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "#")]);
+        let node = world.peer(first).node();
+        assert!(
+            node.state().buffer(buffer).unwrap().text().len() == 8,
+            "decided"
+        );
+        world.type_text(first, view, "2");
+        let second = takeover(&mut world, is_steal);
+        assert!(world.is_leading(second));
+        assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+        assert_eq!(world.text(buffer), "#abcdef");
+        wake(&mut world, first);
+        assert_eq!(world.text(buffer), "#abcdef12", "{is_steal}");
+        assert!(!world.peer(first).client.is_recovering());
+        world.check();
+    }
+}
+
+#[test]
+fn what_was_typed_into_a_proposal_that_did_not_land_is_in_recovered() {
+    let (mut world, first, tool, buffer, view) = started();
+    world.peer(first).is_held = true;
+    world.peer(first).node().select(view, Span::at(0)).unwrap();
+    world.type_text(first, view, "1");
+    propose(&mut world, tool, vec![edit(buffer, 6, (3, 3), "##")]);
+    world.peer(first).node().select(view, Span::at(5)).unwrap();
+    world.type_text(first, view, "2");
+    takeover(&mut world, true);
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "abc##def");
+    let state = world.authority.node().state();
+    let recovered = state.buffer_named("/tmp/+Recovered").unwrap();
+    let want = "typed in /tmp/x and overtaken:\n12\n";
+    assert_eq!(world.text(recovered), want, "and nothing of the proposal");
+    assert!(!world.peer(first).client.is_recovering());
+    world.check();
+}
+
+#[test]
+fn a_window_that_a_displaced_leader_made_for_a_proposal_is_made_once() {
+    let (mut world, first, tool, _, _) = started();
+    world.peer(first).is_held = true;
+    let changes = vec![Change::Append {
+        name: "/tmp/+Errors".into(),
+        text: "oops\n".into(),
+    }];
+    let id = propose(&mut world, tool, changes);
+    takeover(&mut world, true);
+    wake(&mut world, first);
+    assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+    let state = world.authority.node().state();
+    let named = |name: &str| state.buffers().filter(|(_, b)| b.name() == name).count();
+    assert_eq!(named("/tmp/+Errors"), 1);
+    assert_eq!(named("/tmp/+Recovered"), 0);
+    let errors = state.buffer_named("/tmp/+Errors").unwrap();
+    assert_eq!(world.text(errors), "oops\n");
+    assert!(
+        state.marks().all(|(_, seq)| seq > Seq::default()),
+        "no empty shard"
+    );
+    world.check();
+}
+
+#[test]
+fn a_shard_whose_first_entries_did_not_arrive_ends_with_its_leader() {
+    let mut world = World::new();
+    let first = world.ui();
+    world.peer(first).is_held = true;
+    let (_, view) = world.open(first, "/tmp/new");
+    world.type_text(first, view, "fresh");
+    let is_made = |message: &ClientMessage| matches!(message, ClientMessage::CreateShard(_));
+    let peer = world.peer(first);
+    let made: Vec<_> = peer
+        .to_daemon
+        .iter()
+        .filter(|m| is_made(m))
+        .cloned()
+        .collect();
+    assert_eq!(made.len(), 3, "a text, a tag and a window");
+    peer.to_daemon.retain(|message| !is_made(message));
+    for message in made {
+        world.receive(first, message);
+    }
+    takeover(&mut world, true);
+    let state = world.authority.node().state();
+    assert!(state.marks().all(|(_, seq)| seq > Seq::default()));
+    wake(&mut world, first);
+    let state = world.authority.node().state();
+    let recovered = state.buffer_named("/tmp/+Recovered").unwrap();
+    assert!(world.text(recovered).contains("fresh"));
+    world.check();
+}
