@@ -18,41 +18,29 @@ impl Authority {
         out: &mut Vec<Output>,
     ) {
         let kind = hello.kind;
-        let is_watcher = kind == AttachmentKind::Ui && hello.takeover == Takeover::Watch;
         let resumed = self.resumed(hello);
-        let id = match resumed {
-            Some(id) => id,
-            None => {
-                let id = self.node.state().meta().next_attachment();
-                let mut name = hello.name.clone();
-                name.truncate(floor_boundary(&name, limits::NAME_LEN_MAX));
-                if self
-                    .node
-                    .append_meta(MetaOp::Attach { id, kind, name })
-                    .is_err()
-                {
-                    return refuse(
-                        connection,
-                        ErrorCode::Limit,
-                        "no attachment id is left",
-                        out,
-                    );
-                }
-                id
-            }
+        let Some(id) = resumed.or_else(|| self.new_attachment(hello)) else {
+            let words = "no attachment id is left";
+            return refuse(connection, ErrorCode::Limit, words, out);
         };
         let (is_follower, connected) = (hello.is_follower, Some(connection));
-        let known = self.parties.get(&id);
-        let secret = known.map_or(secret, |party| party.secret);
-        let lease_ms = known.and_then(|party| party.lease_ms);
-        let party = Party {
+        let is_watcher = kind == AttachmentKind::Ui && hello.takeover == Takeover::Watch;
+        let new = Party {
             kind,
             is_follower,
             is_watcher,
             secret,
+            connection: None,
+            grace_end: None,
+            lease_ms: None,
+        };
+        // Who comes back is what it was: what it led and was not taken meanwhile, it leads.
+        let known = self.parties.get(&id).copied();
+        let party = Party {
+            is_follower,
             connection: connected,
             grace_end: None,
-            lease_ms,
+            ..known.unwrap_or(new)
         };
         if let Some(old) = self
             .parties
@@ -63,9 +51,7 @@ impl Authority {
             out.push(Output::Close(old));
             self.reroute_unheard(now, id);
         }
-        // Who comes back finds the session led by whoever took it over meanwhile.
-        let is_displaced = resumed.is_some() && self.chief.is_some_and(|chief| chief != id);
-        if kind == AttachmentKind::Ui && !is_watcher && !is_displaced {
+        if kind == AttachmentKind::Ui && !is_watcher && resumed.is_none() {
             self.lead_all(now, id, hello.takeover == Takeover::Steal);
         }
         self.publish(out);
@@ -78,6 +64,14 @@ impl Authority {
         );
         self.welcome(connection, id, out);
         self.route_waiting(now, out);
+    }
+
+    fn new_attachment(&mut self, hello: &Hello) -> Option<AttachmentId> {
+        let (id, kind) = (self.node.state().meta().next_attachment(), hello.kind);
+        let mut name = hello.name.clone();
+        name.truncate(floor_boundary(&name, limits::NAME_LEN_MAX));
+        let attached = self.node.append_meta(MetaOp::Attach { id, kind, name });
+        attached.is_ok().then_some(id)
     }
 
     /// Returns the attachment that a hello proves to be its own.

@@ -455,31 +455,87 @@ fn a_takeover_waits_no_longer_when_the_connection_of_who_was_asked_drops() {
     world.check();
 }
 
+/// The hello of a peer that comes back, as it joined or with another wish.
+fn hello_again(world: &mut World, index: usize, takeover: Takeover) -> Hello {
+    let welcome = world.peer(index).client.welcome().unwrap().clone();
+    let mut hello = ui_hello(SessionName::Label("main".into()), "test".into(), takeover);
+    hello.resume = Some(crate::message::Resume {
+        attachment: welcome.attachment,
+        secret: welcome.secret,
+        incarnation: welcome.incarnation,
+        marks: welcome.marks,
+    });
+    hello
+}
+
 #[test]
 fn who_comes_back_within_its_grace_leads_unless_somebody_took_over() {
     for is_taken in [false, true] {
         let mut world = World::new();
         let first = world.ui();
-        let welcome = world.peer(first).client.welcome().unwrap().clone();
+        let id = world.peer(first).node().attachment();
+        let hello = hello_again(&mut world, first, Takeover::Steal);
         world.disconnect(first);
         let second = is_taken.then(|| world.ui());
-        let mut hello = ui_hello(
-            SessionName::Label("main".into()),
-            "test".into(),
-            Takeover::Steal,
-        );
-        hello.resume = Some(crate::message::Resume {
-            attachment: welcome.attachment,
-            secret: welcome.secret,
-            incarnation: welcome.incarnation,
-            marks: welcome.marks,
-        });
         let back = world.join_as(hello);
-        assert_eq!(world.peer(back).node().attachment(), welcome.attachment);
+        assert_eq!(world.peer(back).node().attachment(), id);
         assert_eq!(world.is_leading(back), !is_taken);
         assert!(second.is_none_or(|second| world.is_leading(second)));
         world.pass(GRACE_UI_MS);
         assert_eq!(world.is_leading(back), !is_taken, "it is not detached");
         world.check();
     }
+}
+
+#[test]
+fn who_comes_back_is_what_it_was() {
+    let mut world = World::new();
+    let first = world.ui();
+    let (buffer, view) = world.open(first, "/tmp/x");
+    let second = world.join(AttachmentKind::Ui, Takeover::Watch);
+    // Another UI takes one text only; the first one stays the chief, and does not take it back.
+    world.peer(second).say(ClientMessage::LeaseRequest {
+        shards: alloc::vec![Shard::Buffer(buffer)],
+        steal: false,
+    });
+    world.run();
+    let hello = hello_again(&mut world, first, Takeover::Steal);
+    world.disconnect(first);
+    let first = world.join_as(hello);
+    assert!(world.is_leading(first));
+    assert!(world.peer(second).node().leads(Shard::Buffer(buffer)));
+    // A displaced one watches still when it comes back, also when nobody leads by then.
+    world.peer(second).say(Client::take_over(true));
+    world.run();
+    let hello = hello_again(&mut world, first, Takeover::Transfer);
+    world.disconnect(first);
+    // A watcher that took over is no watcher when it comes back.
+    let again = hello_again(&mut world, second, Takeover::Watch);
+    world.disconnect(second);
+    let second = world.join_as(again);
+    assert!(world.is_leading(second));
+    world.type_text(second, view, "x");
+    let proposal = world.peer(second).client.propose(alloc::vec![]).unwrap().1;
+    world.peer(second).say(proposal);
+    world.run();
+    let is_refused = |event: &ClientEvent| {
+        matches!(
+            event,
+            ClientEvent::Decided {
+                outcome: Err(_),
+                ..
+            }
+        )
+    };
+    assert!(!world.peer(second).events.iter().any(is_refused));
+    world.peer(second).say(ClientMessage::Detach);
+    world.run();
+    world.peers.remove(&second);
+    let first = world.join_as(hello);
+    assert!(!world.is_leading(first));
+    world.peer(first).say(Client::take_over(false));
+    world.run();
+    assert!(world.is_leading(first));
+    assert_eq!(world.text(buffer), "x");
+    world.check();
 }
