@@ -119,6 +119,7 @@ fn a_module_uses_only_modules_above_it() {
         ("ui/src", "lib.rs"),
         ("tests/src", "lib.rs"),
         ("tests/core-bench/src", "lib.rs"),
+        ("tests/sim/src", "lib.rs"),
         ("xtask/src", "main.rs"),
     ] {
         let code = code(folder);

@@ -63,6 +63,12 @@ pub(crate) fn vectors(files: &[OsString]) -> Result<(), ChoreError> {
     Ok(files.iter().fold(cargo, Step::arg).run()?)
 }
 
+/// Runs worlds of the simulator.
+pub(crate) fn sim(words: &[OsString]) -> Result<(), ChoreError> {
+    let cargo = Step::new("cargo").words("run --release --quiet --package apex-sim --");
+    Ok(words.iter().fold(cargo, Step::arg).run()?)
+}
+
 /// The tests of a bundled tool that need no apex.
 fn test_natively(folder: &Path) -> Result<(), ChoreError> {
     let target = files::target().join("guests-native");

@@ -36,6 +36,8 @@ const CHORES: &str = "the chores are
   run [FILE[:ADDR]...]   build apex and its tools, start apexd if none runs, open the files
   test [--long]          all checks: format, lints, tests, documentation
   vectors FILE.jsonl...  run cases of the Edit command language, and name those that fail
+  sim [--seeds N] [--from S] [--seed S] [--tell] [--off KIND] [--only KIND]
+                         run worlds of the simulator, and show those that fail
   bench [NAME...]        measure, and print the table
   plugins                build the tools in plugins/ and those that tests use
   dist                   make target/dist/apex-VERSION, ready to be installed";
@@ -74,6 +76,7 @@ fn chore(args: &[OsString]) -> Result<(), ChoreError> {
         ("test", []) => checks::run(false),
         ("test", [long]) if long == "--long" => checks::run(true),
         ("vectors", files @ [_, ..]) => checks::vectors(files),
+        ("sim", words) => checks::sim(words),
         ("bench", names) => bench::run(names),
         ("plugins", []) => Ok(guests::build().map(drop)?),
         ("dist", []) => dist::run(),

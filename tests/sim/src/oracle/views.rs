@@ -1,0 +1,65 @@
+//! Selections stay between the characters that they stood between.
+
+use apex_core::ids::ViewId;
+use apex_core::node::Node;
+
+use super::{Failure, hold};
+
+const MOVED: &str = "edits move views (3, I14)";
+
+/// Where a view's selection begins: between which two characters that are typed once.
+#[derive(Clone, Debug)]
+pub(crate) struct Corner {
+    view: ViewId,
+    left: Option<char>,
+    right: Option<char>,
+}
+
+/// Returns where all selections of a replica begin.
+pub(crate) fn corners(node: &Node) -> Vec<Corner> {
+    let mut corners = Vec::new();
+    for (_, buffer) in node.state().buffers() {
+        let text = buffer.text();
+        let is_own = |c: &char| u32::from(*c) >= 0x4E00;
+        for (view, at) in buffer.views() {
+            let q0 = at.dot.q0;
+            let left = q0.checked_sub(1).and_then(|q| text.char_at(q));
+            let right = text.char_at(q0);
+            let (left, right) = (left.filter(is_own), right.filter(is_own));
+            if left.is_some() || right.is_some() {
+                corners.push(Corner { view, left, right });
+            }
+        }
+    }
+    corners
+}
+
+/// Checks that edits of others left each selection between its two characters.
+pub(crate) fn check(before: &[Corner], node: &Node) -> Result<(), Failure> {
+    for corner in before {
+        let Some(id) = node.state().buffer_of(corner.view) else {
+            continue;
+        };
+        let Some(buffer) = node.state().buffer(id) else {
+            continue;
+        };
+        let Some(view) = buffer.view(corner.view) else {
+            continue;
+        };
+        let text = buffer.text().to_string();
+        let place = |of: Option<char>| {
+            // A doubled character is another oracle's.
+            let mut found = text.chars().enumerate().filter(|(_, c)| Some(*c) == of);
+            let only = found.next().filter(|_| found.next().is_none());
+            only.map(|(at, _)| at as u64)
+        };
+        let (left, right) = (place(corner.left), place(corner.right));
+        let q0 = view.dot.q0;
+        let is_behind = left.is_none_or(|left| left < q0);
+        let is_before = right.is_none_or(|right| right >= q0);
+        hold(is_behind && is_before, MOVED, || {
+            format!("{corner:?} is at {q0}, between {left:?} and {right:?}")
+        })?;
+    }
+    Ok(())
+}

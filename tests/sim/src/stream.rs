@@ -1,0 +1,275 @@
+//! A connection: two streams of bytes, and what the daemon keeps for a reader who is slow.
+//!
+//! Inside a stream nothing is lost, doubled or swapped. It may be late, stand still, or end at any
+//! byte; then what was behind that byte never arrives.
+
+use std::collections::VecDeque;
+
+use apex_core::ids::ConnectionId;
+use apex_core::wire::Frames;
+
+use crate::random::Random;
+
+/// Bytes that a stream carries at a time: what a socket holds.
+const SOCKET_LEN: usize = 8 << 10;
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    /// What is under way, in order.
+    flying: VecDeque<Vec<u8>>,
+    len: usize,
+    last_us: u64,
+    stalled_us: u64,
+    /// Whether what is sent still arrives.
+    pub(crate) is_carrying: bool,
+    random: Random,
+}
+
+impl Pipe {
+    const fn new(random: Random) -> Self {
+        Self {
+            flying: VecDeque::new(),
+            len: 0,
+            last_us: 0,
+            stalled_us: 0,
+            is_carrying: true,
+            random,
+        }
+    }
+
+    /// Sends bytes. Returns when they arrive, if they do.
+    pub(crate) fn send(&mut self, now_us: u64, bytes: Vec<u8>, is_late: bool) -> Option<u64> {
+        if !self.is_carrying {
+            return None;
+        }
+        let delay = if !is_late {
+            50
+        } else if self.random.percent(5) {
+            self.random.range(1_000, 400_000)
+        } else {
+            self.random.range(20, 20_000)
+        };
+        let at_us = (now_us + delay).max(self.last_us).max(self.stalled_us);
+        self.last_us = at_us;
+        self.len += bytes.len();
+        self.flying.push_back(bytes);
+        Some(at_us)
+    }
+
+    /// Takes what arrives now.
+    pub(crate) fn arrive(&mut self) -> Option<Vec<u8>> {
+        let bytes = self.flying.pop_front()?;
+        self.len -= bytes.len();
+        Some(bytes)
+    }
+
+    pub(crate) fn stall(&mut self, until_us: u64) {
+        self.stalled_us = self.stalled_us.max(until_us);
+    }
+
+    pub(crate) const fn stalled_us(&self) -> u64 {
+        self.stalled_us
+    }
+
+    /// Ends the stream at a byte of what is under way. Returns when its end arrives.
+    pub(crate) fn cut(&mut self, now_us: u64, random: &mut Random) -> u64 {
+        self.is_carrying = false;
+        let mut kept = random.index(self.len + 1);
+        for bytes in &mut self.flying {
+            let len = bytes.len().min(kept);
+            bytes.truncate(len);
+            kept -= len;
+        }
+        self.len = self.flying.iter().map(Vec::len).sum();
+        self.last_us.max(now_us + 50).max(self.stalled_us)
+    }
+
+    /// Ends the stream behind what is under way. Returns when its end arrives.
+    pub(crate) fn end(&mut self, now_us: u64) -> u64 {
+        self.is_carrying = false;
+        self.last_us.max(now_us + 50).max(self.stalled_us)
+    }
+
+    const fn has_room(&self) -> bool {
+        self.len < SOCKET_LEN
+    }
+}
+
+/// Whether a reader has what was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Current,
+    /// What was kept for it was forgotten; it is to get a snapshot when it has read the rest.
+    Behind,
+    Asked,
+}
+
+/// What the daemon keeps for one reader, bounded in bytes.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    frames: VecDeque<(Vec<u8>, bool)>,
+    entries_len: usize,
+    len_max: usize,
+    standing: Standing,
+    pub(crate) is_closing: bool,
+}
+
+impl Outlet {
+    const fn new(len_max: usize) -> Self {
+        Self {
+            frames: VecDeque::new(),
+            entries_len: 0,
+            len_max,
+            standing: Standing::Current,
+            is_closing: false,
+        }
+    }
+
+    /// Keeps a frame. Returns whether entries were forgotten, because there were too many.
+    pub(crate) fn push(&mut self, bytes: Vec<u8>, is_entries: bool) -> bool {
+        if self.is_closing || (is_entries && self.standing != Standing::Current) {
+            return false;
+        }
+        if is_entries && self.entries_len + bytes.len() > self.len_max {
+            self.frames.retain(|(_, is_entries)| !is_entries);
+            self.entries_len = 0;
+            self.standing = Standing::Behind;
+            return true;
+        }
+        self.entries_len += if is_entries { bytes.len() } else { 0 };
+        self.frames.push_back((bytes, is_entries));
+        false
+    }
+
+    /// Says that a snapshot follows.
+    pub(crate) const fn restart(&mut self) {
+        self.standing = Standing::Current;
+    }
+}
+
+/// What the daemon's writer does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Bytes left; they arrive then, if the stream carries any.
+    Sent(Option<u64>),
+    /// There is room for a snapshot.
+    AskSnapshot,
+    /// All is written and the connection is to be closed.
+    Close,
+    /// Nothing, or no room.
+    Wait,
+}
+
+/// A connection of a party.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Which process has it.
+    pub(crate) process: u64,
+    /// From the party to the daemon.
+    pub(crate) up: Pipe,
+    /// From the daemon to the party.
+    pub(crate) down: Pipe,
+    pub(crate) daemon_frames: Frames,
+    pub(crate) client_frames: Frames,
+    pub(crate) outlet: Outlet,
+    /// Whether it has had a snapshot: entries before it are in that.
+    pub(crate) is_welcomed: bool,
+    /// Whether the daemon holds it to be open.
+    pub(crate) is_daemon_open: bool,
+    /// Whether the party holds it to be open.
+    pub(crate) is_client_open: bool,
+}
+
+impl Link {
+    pub(crate) const fn new(id: ConnectionId, process: u64, seed: u64, len_max: usize) -> Self {
+        let part = id.raw() * 2 + 1000;
+        Self {
+            process,
+            up: Pipe::new(Random::of(seed, part)),
+            down: Pipe::new(Random::of(seed, part + 1)),
+            daemon_frames: Frames::new(Vec::new()),
+            client_frames: Frames::new(Vec::new()),
+            outlet: Outlet::new(len_max),
+            is_welcomed: false,
+            is_daemon_open: true,
+            is_client_open: true,
+        }
+    }
+
+    /// Takes one step of the daemon's writer.
+    pub(crate) fn write(&mut self, now_us: u64, is_late: bool) -> Next {
+        if !self.is_daemon_open {
+            return Next::Wait;
+        }
+        if self.outlet.frames.is_empty() {
+            if self.outlet.is_closing {
+                return Next::Close;
+            }
+            if self.outlet.standing == Standing::Behind {
+                self.outlet.standing = Standing::Asked;
+                return Next::AskSnapshot;
+            }
+            return Next::Wait;
+        }
+        if !self.down.has_room() && self.down.is_carrying {
+            return Next::Wait;
+        }
+        let Some((bytes, is_entries)) = self.outlet.frames.pop_front() else {
+            return Next::Wait;
+        };
+        if is_entries {
+            self.outlet.entries_len -= bytes.len();
+        }
+        Next::Sent(self.down.send(now_us, bytes, is_late))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link() -> Link {
+        Link::new(ConnectionId::new(1), 1, 9, 10)
+    }
+
+    #[test]
+    fn a_stream_keeps_its_order_and_ends_at_a_byte() {
+        let mut link = link();
+        let mut last = 0;
+        for i in 0..50_u8 {
+            let at = link.up.send(u64::from(i), vec![i; 3], true).unwrap();
+            assert!(at >= last);
+            last = at;
+        }
+        let end = link.up.cut(60, &mut Random::new(5));
+        assert!(end >= last);
+        assert_eq!(link.up.send(61, vec![1], true), None);
+        let mut arrived = Vec::new();
+        while let Some(bytes) = link.up.arrive() {
+            arrived.extend(bytes);
+        }
+        let sent: Vec<u8> = (0..50).flat_map(|i| [i; 3]).collect();
+        assert!(arrived.len() < sent.len());
+        assert_eq!(arrived, sent[..arrived.len()]);
+    }
+
+    #[test]
+    fn a_slow_reader_loses_its_entries_and_gets_a_snapshot() {
+        let mut link = link();
+        link.down.len = SOCKET_LEN;
+        assert!(!link.outlet.push(vec![0; 9], true));
+        assert!(!link.outlet.push(vec![1; 5], false));
+        assert!(link.outlet.push(vec![2; 9], true));
+        assert!(!link.outlet.push(vec![3; 9], true));
+        assert_eq!(link.write(0, false), Next::Wait);
+        link.down.len = 0;
+        assert!(matches!(link.write(0, false), Next::Sent(Some(_))));
+        assert_eq!(link.down.arrive(), Some(vec![1; 5]));
+        assert_eq!(link.write(0, false), Next::AskSnapshot);
+        assert_eq!(link.write(0, false), Next::Wait);
+        link.outlet.restart();
+        assert!(!link.outlet.push(vec![4; 9], true));
+        assert!(matches!(link.write(0, false), Next::Sent(Some(_))));
+    }
+}
