@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use crate::limits;
 use crate::text::{self, Span, Text};
@@ -21,13 +22,13 @@ use crate::text::{self, Span, Text};
 pub struct Splice {
     /// What is replaced, in positions of the text before the whole edit.
     pub at: Span,
-    /// What stands there afterwards.
-    pub text: String,
+    /// What stands there afterwards. Cheap to clone.
+    pub text: SmolStr,
 }
 
 impl Splice {
     /// Returns the splice that replaces `at` by `text`.
-    pub fn new(at: Span, text: impl Into<String>) -> Self {
+    pub fn new(at: Span, text: impl Into<SmolStr>) -> Self {
         Self {
             at,
             text: text.into(),
@@ -147,11 +148,7 @@ pub fn apply_one(text: &mut Text, splice: &Splice) -> Splice {
 /// Applies a splice whose span begins at `q0` by now.
 fn apply_at(text: &mut Text, q0: u64, splice: &Splice) -> Splice {
     let at = Span::new(q0, q0 + splice.at.len());
-    let old = if at.is_empty() {
-        String::new()
-    } else {
-        text.slice(at)
-    };
+    let old = text.piece(at);
     let count = text.replace(at, &splice.text);
     Splice {
         at: Span::new(q0, q0 + count),
@@ -323,7 +320,7 @@ struct Composer<'a> {
     /// Position in the old text and in the middle text.
     old: u64,
     middle: u64,
-    out: Vec<Splice>,
+    out: Joined,
 }
 
 impl<'a> Composer<'a> {
@@ -333,20 +330,18 @@ impl<'a> Composer<'a> {
             open: None,
             old: 0,
             middle: 0,
-            out: Vec::new(),
+            out: Joined::default(),
         }
     }
 
     fn run(mut self, second: &[Splice]) -> Vec<Splice> {
         for splice in second {
             self.pass(splice.at.q0, true);
-            self.emit(Span::at(self.old), &splice.text);
+            self.out.push(Span::at(self.old), &splice.text);
             self.pass(splice.at.q1, false);
         }
         self.pass(u64::MAX, true);
-        self.out
-            .retain(|splice| !splice.at.is_empty() || !splice.text.is_empty());
-        self.out
+        self.out.into_splices()
     }
 
     /// Passes the middle text up to `to`, keeping it or dropping it.
@@ -360,7 +355,7 @@ impl<'a> Composer<'a> {
                 let is_done = chars.is_empty();
                 self.middle += count as u64;
                 if keep {
-                    self.emit(Span::at(self.old), &text);
+                    self.out.push(Span::at(self.old), &text);
                 }
                 if !is_done {
                     return;
@@ -371,7 +366,8 @@ impl<'a> Composer<'a> {
             let kept = next.map_or(u64::MAX, |splice| splice.at.q0 - self.old);
             let step = kept.min(to - self.middle);
             if step > 0 && !keep {
-                self.emit(Span::new(self.old, self.old.saturating_add(step)), "");
+                self.out
+                    .push(Span::new(self.old, self.old.saturating_add(step)), "");
             }
             self.old = self.old.saturating_add(step);
             self.middle = self.middle.saturating_add(step);
@@ -380,24 +376,37 @@ impl<'a> Composer<'a> {
                 return;
             }
             self.first.next();
-            self.emit(splice.at, "");
+            self.out.push(splice.at, "");
             self.old = splice.at.q1;
             self.open = Some((splice.at, splice.text.chars().collect()));
         }
     }
+}
 
+/// Replacements in order, joined where they touch.
+#[derive(Clone, Debug, Default)]
+pub struct Joined(Vec<(Span, String)>);
+
+impl Joined {
     /// Appends a replacement, joined to the last one where they touch.
-    fn emit(&mut self, at: Span, text: &str) {
+    pub fn push(&mut self, at: Span, text: &str) {
         if at.is_empty() && text.is_empty() {
             return;
         }
-        match self.out.last_mut() {
-            Some(last) if last.at.q1 == at.q0 => {
-                last.at.q1 = at.q1;
-                last.text.push_str(text);
+        match self.0.last_mut() {
+            Some((last, brought)) if last.q1 == at.q0 => {
+                last.q1 = at.q1;
+                brought.push_str(text);
             }
-            _ => self.out.push(Splice::new(at, text)),
+            _ => self.0.push((at, text.into())),
         }
+    }
+
+    /// Returns them as an edit.
+    #[must_use]
+    pub fn into_splices(self) -> Vec<Splice> {
+        let joined = self.0.into_iter();
+        joined.map(|(at, text)| Splice::new(at, text)).collect()
     }
 }
 
@@ -418,10 +427,7 @@ pub fn difference(old: &Text, new: &Text) -> Option<Splice> {
     );
     let tail = tail.min(old_len.min(new_len) - head);
     let text = new.slice(Span::new(head, new_len - tail));
-    Some(Splice {
-        at: Span::new(head, old_len - tail),
-        text,
-    })
+    Some(Splice::new(Span::new(head, old_len - tail), text))
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use core::ops::RangeInclusive;
 
 use memchr::memmem::Finder;
 use ropey::Rope;
+use ropey::str_utils::char_to_byte_idx;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smol_str::SmolStr;
 
 pub use self::builder::{NotUtf8, TextBuilder};
 
@@ -146,6 +148,23 @@ impl Text {
     pub fn slice(&self, span: Span) -> String {
         let span = span.clamped(self.len());
         String::from(self.rope.slice(index(span.q0)..index(span.q1)))
+    }
+
+    /// Returns the text of a span inside the text, as a splice holds it.
+    pub(crate) fn piece(&self, span: Span) -> SmolStr {
+        if span.is_empty() {
+            return SmolStr::default();
+        }
+        // A slice of a rope measures the way to both of its ends; most pieces are one key's.
+        let (chunk, _, start, _) = self.rope.chunk_at_char(index(span.q0));
+        let from = char_to_byte_idx(chunk, index(span.q0) - start);
+        let rest = &chunk[from..];
+        let piece = &rest[..char_to_byte_idx(rest, index(span.len()))];
+        if count(piece) == span.len() {
+            SmolStr::new(piece)
+        } else {
+            SmolStr::from(self.slice(span))
+        }
     }
 
     /// Returns the line (from 0) that holds `q`; the last line for what lies past the end.
@@ -501,6 +520,19 @@ mod tests {
                 "from #{q}"
             );
         }
+    }
+
+    #[test]
+    fn a_piece_is_the_text_of_its_span_wherever_the_rope_is_cut() {
+        let source = "aé漢\u{10FEFF}b\n".repeat(500);
+        let text = Text::from(source.as_str());
+        for q in 0..text.len() {
+            for len in [0, 1, 2, 5, 24, 900] {
+                let span = Span::new(q, q + len).clamped(text.len());
+                assert_eq!(text.piece(span), text.slice(span), "{span:?}");
+            }
+        }
+        assert_eq!(text.piece(Span::at(text.len())), "");
     }
 
     fn round_trip(bytes: &[u8], piece: usize) {

@@ -11,8 +11,8 @@ const FOLDERS_LEFT_OUT: [&str; 3] = ["target", "data", ".git"];
 /// Kinds of text files that the rules look at.
 const KINDS: [&str; 6] = ["rs", "toml", "wit", "md", "sh", ""];
 /// All that core may depend on: it has no clock, no files, no network and no chance.
-const CORE_DEPENDENCIES: [&str; 7] = [
-    "blake3", "memchr", "postcard", "ropey", "rpds", "serde", "uuid",
+const CORE_DEPENDENCIES: [&str; 8] = [
+    "blake3", "memchr", "postcard", "ropey", "rpds", "serde", "smol_str", "uuid",
 ];
 /// What core may not name: the world outside, and maps whose order differs from run to run.
 const CORE_BANNED: [&str; 6] = [

@@ -121,7 +121,7 @@ impl FileOutcome {
     /// When fewer texts are given than the outcome has sources.
     #[must_use]
     pub fn finish(&self, yields: &[String]) -> (Vec<Splice>, Span) {
-        let mut splices: Vec<Splice> = Vec::new();
+        let mut changes: Vec<(Span, String)> = Vec::new();
         // How far the text behind each step has grown and shrunk.
         let mut moved = alloc::vec![(0, 0)];
         for step in &self.steps {
@@ -129,7 +129,7 @@ impl FileOutcome {
             match step {
                 Step::Delete(at) => {
                     removed += at.len();
-                    splices.push(Splice::new(*at, ""));
+                    changes.push((*at, String::new()));
                 }
                 Step::Insert(q, piece) => {
                     let text = match piece {
@@ -137,14 +137,16 @@ impl FileOutcome {
                         Piece::Source(index) => &yields[*index],
                     };
                     added += count(text);
-                    match splices.last_mut() {
-                        Some(last) if last.at.q1 == *q => last.text.push_str(text),
-                        _ => splices.push(Splice::new(Span::at(*q), text.as_str())),
+                    match changes.last_mut() {
+                        Some((at, brought)) if at.q1 == *q => brought.push_str(text),
+                        _ => changes.push((Span::at(*q), text.clone())),
                     }
                 }
             }
             moved.push((added, removed));
         }
+        let changes = changes.into_iter();
+        let splices: Vec<Splice> = changes.map(|(at, text)| Splice::new(at, text)).collect();
         let dot = self.pending.map_or(self.dot, |pending| {
             let (start, end) = (moved[pending.start_step], moved[pending.end_step]);
             let q0 = run_start(&splices, pending.at.q0);

@@ -15,29 +15,34 @@ use crate::log::Record;
 /// What made one version of the next.
 #[derive(Clone, Debug)]
 enum Change {
-    /// The splices of an entry.
-    Entry(Arc<Record>),
-    /// Splices that no entry holds: of an undo.
+    /// One splice: what typing does.
+    Splice(Splice),
+    /// Any other number of them.
     Splices(Vec<Splice>),
 }
 
 impl Change {
+    /// Returns what an operation says of itself; none for what changes no text.
+    fn of(op: &Op) -> Option<Self> {
+        match op {
+            Op::Buffer(BufferOp::Edit { splices, .. }) => Some(match splices.as_slice() {
+                [splice] => Self::Splice(splice.clone()),
+                splices => Self::Splices(splices.to_vec()),
+            }),
+            _ => None,
+        }
+    }
+
     fn splices(&self) -> &[Splice] {
         match self {
+            Self::Splice(splice) => core::slice::from_ref(splice),
             Self::Splices(splices) => splices,
-            Self::Entry(record) => match &record.entry.op {
-                Op::Buffer(BufferOp::Edit { splices, .. }) => splices,
-                _ => &[],
-            },
         }
     }
 
     fn len(&self) -> usize {
-        match self {
-            // The record holds the entry twice: decoded, and as bytes.
-            Self::Entry(record) => size_of::<Record>() + 2 * record.bytes.len(),
-            Self::Splices(splices) => splices.iter().map(|splice| 32 + splice.text.len()).sum(),
-        }
+        let len = |splice: &Splice| size_of::<Splice>() + splice.text.len();
+        size_of::<(Seq, Self)>() + self.splices().iter().map(len).sum::<usize>()
     }
 }
 
@@ -104,7 +109,11 @@ impl Node {
         }
         match effect {
             Effect::None => {}
-            Effect::Edited => self.remember(id, seq, 1, Change::Entry(record.clone())),
+            Effect::Edited => {
+                if let Some(change) = Change::of(&record.entry.op) {
+                    self.remember(id, seq, 1, change);
+                }
+            }
             Effect::Loaded(_) => {
                 let version = self
                     .state
@@ -161,8 +170,9 @@ impl Node {
             }
             for (index, record) in edits.iter().enumerate() {
                 let left = (edits.len() - index) as u64;
-                let change = Change::Entry(Arc::clone(record));
-                self.remember(id, record.entry.seq, left, change);
+                if let Some(change) = Change::of(&record.entry.op) {
+                    self.remember(id, record.entry.seq, left, change);
+                }
             }
         }
     }

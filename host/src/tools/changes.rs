@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apex_core::buffer::errors_name;
-use apex_core::edit::{self, Splice};
+use apex_core::edit::{self, Joined, Splice};
 use apex_core::entry::{Annotation, Body, BufferKind};
 use apex_core::ids::{BufferId, Version, ViewId, WindowId};
 use apex_core::proposal::{Change, Outcome, Refusal};
@@ -369,7 +369,7 @@ pub(super) fn differences(old: &str, new: &str) -> Vec<Splice> {
         let start = old_at.chars(op.old_range().start);
         refine(start, &old[old_part], &new[new_part], &config, &mut splices);
     }
-    splices.0
+    splices.into_splices()
 }
 
 /// Adds the differences of two short texts, character by character; of long ones, whole.
@@ -411,22 +411,6 @@ impl Offsets {
 
     fn chars(&self, piece: usize) -> u64 {
         self.0[piece].1
-    }
-}
-
-/// Splices in order, joined where they touch.
-#[derive(Default)]
-struct Joined(Vec<Splice>);
-
-impl Joined {
-    fn push(&mut self, at: Span, text: &str) {
-        match self.0.last_mut() {
-            Some(last) if last.at.q1 == at.q0 => {
-                last.at.q1 = at.q1;
-                last.text.push_str(text);
-            }
-            _ => self.0.push(Splice::new(at, text)),
-        }
     }
 }
 

@@ -367,7 +367,7 @@ fn edits(
 fn splice(splice: &Splice) -> wit::Splice {
     wit::Splice {
         at: span(splice.at),
-        text: splice.text.clone(),
+        text: splice.text.to_string(),
     }
 }
 
