@@ -117,6 +117,7 @@ impl World {
                 self.send_all(except, &ServerMessage::Entries(entries), written);
             }
             Output::Welcome(id, welcome, snapshot) => {
+                let snapshot: Vec<Bytes> = snapshot.into_iter().flatten().collect();
                 self.welcome(id, welcome, &snapshot, written);
             }
             Output::Marks { except, marks } => {
@@ -189,7 +190,7 @@ impl World {
         &mut self,
         id: ConnectionId,
         welcome: Welcome,
-        snapshot: &[u8],
+        snapshot: &[Bytes],
         written: &mut BTreeSet<ConnectionId>,
     ) {
         if let Some(link) = self.links.get_mut(&id) {
@@ -197,7 +198,7 @@ impl World {
             link.is_welcomed = true;
         }
         self.send(id, &ServerMessage::Welcome(welcome), false, written);
-        for piece in snapshot.chunks(PIECE_LEN) {
+        for piece in snapshot.iter().flat_map(|piece| piece.chunks(PIECE_LEN)) {
             let piece = ServerMessage::Snapshot(Bytes::from(piece));
             self.send(id, &piece, false, written);
         }
