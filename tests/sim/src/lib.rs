@@ -20,3 +20,7 @@ mod process;
 mod world;
 
 pub mod run;
+
+pub mod shrink;
+
+pub mod cases;

@@ -28,10 +28,6 @@ impl Trace {
         }
     }
 
-    pub(crate) const fn is_telling(&self) -> bool {
-        self.told.is_some()
-    }
-
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }

@@ -1,11 +1,16 @@
 //! `cargo xtask sim`: runs worlds, and prints those that fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use apex_sim::cases::Case;
 use apex_sim::run::{Choice, Kind, run};
+use apex_sim::shrink::shrink;
+
+/// Where shrunk worlds are written.
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cases");
 
 /// What was asked for.
 #[derive(Debug)]
@@ -13,6 +18,7 @@ struct Args {
     first: u64,
     count: u64,
     is_telling: bool,
+    is_shrinking: bool,
     choice: Choice,
 }
 
@@ -33,11 +39,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// Shrinks a failing world and writes it as a case.
+fn write_case(seed: u64, choice: &Choice, out: &mut impl Write) -> io::Result<()> {
+    let Some((choice, oracle)) = shrink(seed, choice) else {
+        return Ok(());
+    };
+    let count = choice.kept.as_ref().map_or(0, BTreeSet::len);
+    let fails = Some(oracle.to_owned());
+    let case = Case {
+        seed,
+        choice,
+        fails,
+    };
+    let path = format!("{CASES}/seed-{seed}.case");
+    std::fs::write(&path, case.to_text())?;
+    writeln!(out, "  {count} decisions are left: {path}")
+}
+
 fn parse(words: &[String]) -> Result<Args, String> {
     let mut args = Args {
         first: 1,
         count: 1000,
         is_telling: false,
+        is_shrinking: false,
         choice: Choice::default(),
     };
     let mut words = words.iter();
@@ -48,6 +72,13 @@ fn parse(words: &[String]) -> Result<Args, String> {
             "--seeds" => args.count = number(value()?)?,
             "--from" => args.first = number(value()?)?,
             "--seed" => (args.first, args.count) = (number(value()?)?, 1),
+            "--case" => {
+                let path = value()?;
+                let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+                let case: Case = text.parse()?;
+                (args.first, args.count, args.choice) = (case.seed, 1, case.choice);
+            }
+            "--shrink" => args.is_shrinking = true,
             "--tell" => args.is_telling = true,
             "--off" => {
                 args.choice.off.insert(value()?.parse()?);
@@ -89,6 +120,9 @@ fn work(args: &Args) -> io::Result<bool> {
             seeds.push(seed);
             if seeds.len() <= 3 {
                 writeln!(out, "seed {seed}: {failure}")?;
+            }
+            if args.is_shrinking && seeds.len() <= 3 {
+                write_case(seed, &args.choice, &mut out)?;
             }
         }
     }

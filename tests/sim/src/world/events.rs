@@ -39,10 +39,9 @@ impl World {
     fn step(&mut self, index: usize) {
         let (number, step) = self.plan.steps[index];
         let mut random = Random::new(step.salt);
-        if self.trace.is_telling() {
-            let words = format!("-- step {number}: {} {}", step.kind, step.slot % 100);
-            self.trace.note(self.now_us, &[], || words);
-        }
+        self.trace.note(self.now_us, &[], || {
+            format!("-- step {number}: {} {}", step.kind, step.slot % 100)
+        });
         let is_done = match step.kind {
             Kind::Type
             | Kind::Erase

@@ -1,5 +1,6 @@
 //! What tools do: they propose on what they saw, annotate, and lead a text for a time.
 
+use apex_core::buffer::Buffer;
 use apex_core::edit::Splice;
 use apex_core::entry::{Annotation, AttachmentKind, BufferKind, BufferOp};
 use apex_core::ids::{AttachmentId, BufferId, ProposalId, Shard, Version};
@@ -13,6 +14,8 @@ use crate::plan::{Kind, Step};
 use crate::process::{Asked, Process};
 use crate::random::Random;
 
+/// The text that tools write whole.
+pub(super) const BOARD: &str = "/w/+board";
 /// How often a tool says a proposal that is answered with `retry`.
 const SAID_COUNT_MAX: u32 = 5;
 /// How many texts a tool remembers.
@@ -183,7 +186,7 @@ impl World {
 
     fn write_board(&mut self, process: &mut Process, random: &mut Random) -> bool {
         if random.percent(50) {
-            let (name, column) = (String::from("/w/+board"), None);
+            let (name, column) = (String::from(BOARD), None);
             let text = format!("board {}\n", random.below(1000));
             let change = Change::Board { name, text, column };
             return self.propose(process, vec![change], Atomicity::All, Parts::new());
@@ -298,7 +301,8 @@ fn texts(process: &Process) -> Vec<Seen> {
         return Vec::new();
     };
     let is_text = |kind: BufferKind| matches!(kind, BufferKind::File | BufferKind::Scratch);
-    let buffers = node.state().buffers().filter(|(_, b)| is_text(b.kind()));
+    let is_mine = |buffer: &Buffer| is_text(buffer.kind()) && buffer.name() != BOARD;
+    let buffers = node.state().buffers().filter(|(_, b)| is_mine(b));
     buffers
         .map(|(id, buffer)| (id, buffer.version(), buffer.text().to_string()))
         .collect()

@@ -13,6 +13,7 @@ use apex_core::proposal::{Change, Outcome, Refusal};
 use apex_core::text::Span;
 
 use super::World;
+use super::tooling::BOARD;
 use crate::oracle::hold;
 use crate::plan::{Kind, Step};
 use crate::process::{Process, Request, Waiting};
@@ -530,6 +531,11 @@ fn choose(process: &Process, random: &mut Random) -> Option<(WindowId, BufferId)
         .filter_map(|(id, window)| match window.body {
             Body::Buffer(body) => Some((id, body)),
             Body::Term(_) => None,
+        })
+        // A board is its tool's: what is typed there goes with the next one.
+        .filter(|(_, body)| {
+            let buffer = node.state().buffer(*body);
+            buffer.is_some_and(|buffer| buffer.name() != BOARD)
         })
         .collect();
     let here = process.focus.and_then(ViewId::window);
