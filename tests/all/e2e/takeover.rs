@@ -184,7 +184,7 @@ fn stop_with_unacknowledged(before: &str, to: &str, typed: &str) -> Stopped {
                 all.extend(shards.iter().flat_map(|(_, entries)| entries).map(|bytes| {
                     match decode_entry(bytes).unwrap().op {
                         Op::Buffer(BufferOp::Edit { splices, .. }) => {
-                            splices.into_iter().map(|splice| splice.text).collect()
+                            splices.iter().map(|splice| splice.text.as_str()).collect()
                         }
                         _ => String::new(),
                     }
