@@ -70,6 +70,8 @@ pub const PROPOSAL_DECIDE_MS: u64 = 5_000;
 
 /// Bits of an id that count within one attachment.
 pub const COUNTER_BITS: u32 = 40;
+/// Counters that one process of an attachment may use: the next one begins behind them.
+pub const COUNTER_STRIDE: u64 = 1 << 32;
 /// Largest attachment id: what the bits above the counter can hold.
 pub const ATTACHMENT_MAX: u64 = (1 << (64 - COUNTER_BITS)) - 1;
 

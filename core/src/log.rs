@@ -4,7 +4,7 @@
 //! table. A mirror assigns the numbers that the authority will assign, writes no metalog entries,
 //! reports shards that its node makes or ends, and learns leases by replay.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -236,6 +236,18 @@ impl Log {
             .collect()
     }
 
+    /// Returns where every log stands before the first entry that is kept, Meta first: a mirror
+    /// keeps what the authority has not acknowledged.
+    #[must_use]
+    pub fn bases(&self) -> Vec<Mark> {
+        let base = |(shard, log): (&Shard, &ShardLog)| Mark {
+            shard: *shard,
+            seq: log.base,
+            chain: log.base_chain,
+        };
+        self.shards.iter().map(base).collect()
+    }
+
     /// Returns the first entry of a shard that is still kept; one past the head when none is.
     #[must_use]
     pub fn floor(&self, shard: Shard) -> Option<Seq> {
@@ -465,15 +477,18 @@ impl Log {
         core::mem::take(&mut self.notices)
     }
 
-    /// Takes over what another log of the same node made and ended and had not reported yet.
-    pub fn restore_notices(&mut self, unsent: &[MirrorNotice]) {
-        let is_made = |shard| unsent.contains(&MirrorNotice::Created(shard));
+    /// Has these reported, in place of what was to be: as far as the daemon, which knows of the
+    /// shards `known`, need hear of them.
+    pub fn put_notices(&mut self, notices: Vec<MirrorNotice>, known: &BTreeSet<Shard>) {
         let is_news = |notice: &MirrorNotice| match *notice {
-            MirrorNotice::Created(shard) => self.shards.contains_key(&shard),
-            // Nobody need hear of a shard that was made and ended since the last report.
-            MirrorNotice::Deleted(shard) => !is_made(shard),
+            MirrorNotice::Created(shard) => {
+                self.shards.contains_key(&shard) && !known.contains(&shard)
+            }
+            MirrorNotice::Deleted(shard) => {
+                !self.shards.contains_key(&shard) && known.contains(&shard)
+            }
         };
-        self.notices = unsent.iter().copied().filter(is_news).collect();
+        self.notices = notices.into_iter().filter(is_news).collect();
     }
 
     /// Drops the entries of a shard up to and including `upto`.

@@ -311,6 +311,26 @@ pub struct Welcome {
     pub snapshot_len: u64,
 }
 
+/// Where the daemon stands when a client comes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Where its logs stand, all of them: what of the client's own entries arrived is up to there.
+    /// Empty when a snapshot follows.
+    pub marks: Vec<Mark>,
+    /// The shards that cannot go on where the client's stand; with one of them the whole session
+    /// follows as a Welcome.
+    pub apart: Vec<(Shard, Standing)>,
+}
+
+/// Why a shard cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// The entries that the client lacks are not kept.
+    Snapshot,
+    /// The daemon has other entries, or fewer, than the client was told of.
+    Mismatch,
+}
+
 /// How far the daemon has a shard's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AckMark {
@@ -465,6 +485,9 @@ pub enum ErrorCode {
     Denied,
     /// The same request may succeed later.
     Retry,
+    /// The append has entries of a proposal that the leader was not asked about, or not any more:
+    /// its author may have been told that it did not happen.
+    Withdrawn,
 }
 
 /// An error for the peer: what is wrong and what to do.
@@ -534,4 +557,7 @@ pub enum ServerMessage {
     Pong(u64),
     /// What the daemon computed of shards, for the replicas that stand at the same entries.
     HashMarks(Vec<ShardHash>),
+    /// Answers a Hello that comes back: behind the entries that the client lacked, or before a
+    /// Welcome.
+    Resumed(Resumed),
 }

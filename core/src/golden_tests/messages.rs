@@ -11,8 +11,8 @@ use crate::ids::{
 };
 use crate::message::{
     AckMark, Answer, BufferInfo, ClientMessage, ErrorCode, ErrorMessage, Hello, Mark, Query,
-    Resume, Run, ServerMessage, SessionInfo, SessionName, ShardHash, Takeover, ToolInfo, ToolOrder,
-    Welcome,
+    Resume, Resumed, Run, ServerMessage, SessionInfo, SessionName, ShardHash, Standing, Takeover,
+    ToolInfo, ToolOrder, Welcome,
 };
 use crate::proposal::{Atomicity, Refusal};
 use crate::wire::{Frames, Preamble, PreambleReader, encode_client, encode_entry, encode_server};
@@ -29,7 +29,8 @@ variants!(CLIENT_MESSAGES, ClientMessage:
     Ack Detach Ping HashMarks);
 variants!(SERVER_MESSAGES, ServerMessage:
     Welcome Snapshot Entries Acked Propose ProposeResult Reply HashQuery Error Pong
-    HashMarks);
+    HashMarks Resumed);
+variants!(STANDINGS, Standing: Snapshot Mismatch);
 variants!(SESSION_NAMES, SessionName: Label Id);
 variants!(TAKEOVERS, Takeover: Transfer Steal Watch);
 variants!(QUERIES, Query: Sessions Session Text Hash Entries Tools ToolLog Status);
@@ -38,7 +39,7 @@ variants!(ANSWERS, Answer:
     Done Sessions Session Piece Hashes Entries Tools Lines Opened Started);
 variants!(ERROR_CODES, ErrorCode:
     Protocol Fenced WrongSeq BadOp NotLeader NotFound Exists ChangedOnDisk System Limit Denied
-    Retry);
+    Retry Withdrawn);
 
 fn mark(seq: u64) -> Mark {
     Mark {
@@ -276,7 +277,7 @@ pub(super) fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         shards,
     };
     let entries = entry_bytes().into_iter().map(|bytes| (SHARD, bytes));
-    vec![
+    let mut messages = vec![
         ("of a follower", welcome(1 << 33, vec![mark(1), mark(300)])),
         ("of no follower", welcome(0, vec![])),
         (
@@ -300,6 +301,30 @@ pub(super) fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         (
             "two",
             ServerMessage::HashMarks(vec![hash(1), hash(u64::MAX)]),
+        ),
+    ];
+    messages.extend(coming_back());
+    messages
+}
+
+fn coming_back() -> [(&'static str, ServerMessage); 2] {
+    [
+        (
+            "goes on",
+            ServerMessage::Resumed(Resumed {
+                marks: vec![mark(0), mark(u64::MAX)],
+                apart: vec![],
+            }),
+        ),
+        (
+            "not",
+            ServerMessage::Resumed(Resumed {
+                marks: vec![],
+                apart: vec![
+                    (SHARD, Standing::Mismatch),
+                    (Shard::Meta, Standing::Snapshot),
+                ],
+            }),
         ),
     ]
 }
@@ -432,6 +457,14 @@ fn what_messages_hold_keeps_its_golden_bytes() {
         &Codec::PLAIN,
         &names,
     );
+    let standings = [Standing::Snapshot, Standing::Mismatch];
+    let standings = standings.map(|standing| ("standing", standing));
+    check(
+        golden!("standings.txt"),
+        &STANDINGS,
+        &Codec::PLAIN,
+        &standings,
+    );
     let takeovers = [Takeover::Transfer, Takeover::Steal, Takeover::Watch];
     let takeovers = takeovers.map(|way| ("way", way));
     check(
@@ -467,6 +500,7 @@ fn what_messages_hold_keeps_its_golden_bytes() {
         ErrorCode::Limit,
         ErrorCode::Denied,
         ErrorCode::Retry,
+        ErrorCode::Withdrawn,
     ];
     let codes = codes.map(|code| ("code", code));
     check(

@@ -161,6 +161,8 @@ struct Party {
     grace_end: Option<Millis>,
     /// How long it may lead a buffer, in milliseconds, if it is a tool that may.
     lease_ms: Option<u64>,
+    /// The first counter that its process may use for ids.
+    counter_floor: u64,
 }
 
 /// The daemon's side of one session.
@@ -565,8 +567,13 @@ impl Authority {
         let Some(from) = self.attachment_of(connection) else {
             return;
         };
-        if shard.is_pinned() || shard == Shard::Layout || !self.node.log().is_held_by(shard, from) {
-            let error = ErrorMessage::new(ErrorCode::NotLeader, "only its leader ends a shard");
+        let log = self.node.log();
+        if shard.is_pinned() || shard == Shard::Layout || !log.is_held_by(shard, from) {
+            let error = if log.lease(shard).is_none() {
+                ErrorMessage::new(ErrorCode::NotFound, "no such shard")
+            } else {
+                ErrorMessage::new(ErrorCode::NotLeader, "only its leader ends a shard")
+            };
             let shards = Vec::from([shard]);
             return out.push(Output::Send(
                 connection,

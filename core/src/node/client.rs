@@ -5,19 +5,24 @@
 //! 3. A lease that was reclaimed leaves a tail that did not arrive. The state cannot go back, so
 //!    the client asks for a fresh snapshot, and the tail is proposed to the new leader; what
 //!    conflicts goes to `+Recovered`. Nothing typed is dropped.
+//! 4. A connection that ended is followed by another one, on which the client comes back.
 
+mod deciding;
 mod missed;
+mod rejoining;
 mod tails;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::deciding::Deciding;
 use self::missed::Missed;
+use self::rejoining::Unconfirmed;
 pub use self::tails::recovery;
-use self::tails::{Tail, has_own, make_again, tail_of};
+use self::tails::{Tail, has_own, tail_of};
 use super::Node;
 use super::decide::FollowUp;
 use super::marks::{Checker, Divergence, Pace, Verdict};
@@ -31,7 +36,7 @@ use crate::message::{
     Answer, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage, SessionName,
     ShardHash, Welcome,
 };
-use crate::proposal::{Atomicity, Change, Outcome, Proposal, Refusal};
+use crate::proposal::{Atomicity, Change, Outcome, Proposal};
 use crate::state::State;
 use crate::state::snapshot::SnapshotReader;
 
@@ -74,6 +79,10 @@ pub enum ClientEvent {
     FollowUp(FollowUp),
     /// The daemon complains.
     Error(ErrorMessage),
+    /// The client came back on a new connection and goes on with its replica. Requests that were
+    /// not answered before are not answered any more; proposals are. When the replica is a fresh
+    /// one, this is a [`Self::Welcome`] instead.
+    Resumed,
     /// The replica differs from the daemon's: keep this. A fresh snapshot was asked for; told once
     /// for each shard.
     Diverged(Box<Divergence>),
@@ -90,6 +99,12 @@ pub struct Client {
     acked: BTreeMap<Shard, Seq>,
     last_request: RequestId,
     is_resyncing: bool,
+    /// Whether nothing is shipped, because there is no connection, or no answer on it yet.
+    is_away: bool,
+    /// Shards of which the daemon has other entries than it acknowledged.
+    lost: BTreeSet<Shard>,
+    unconfirmed: Unconfirmed,
+    deciding: Deciding,
     /// Tails that wait for the fresh snapshot, or for another try.
     tails: Vec<Tail>,
     /// Tails that were proposed.
@@ -115,6 +130,10 @@ impl Client {
             acked: BTreeMap::new(),
             last_request: RequestId::new(0),
             is_resyncing: false,
+            is_away: false,
+            lost: BTreeSet::new(),
+            unconfirmed: Unconfirmed::new(),
+            deciding: Deciding::new(),
             tails: Vec::new(),
             proposed: BTreeMap::new(),
             welcome: None,
@@ -211,6 +230,7 @@ impl Client {
             atomicity,
             changes,
         };
+        self.unconfirmed.ask(proposal.clone());
         Some((id, ClientMessage::Propose(proposal)))
     }
 
@@ -237,13 +257,14 @@ impl Client {
 
     /// Ships what the node made and appended since the last call.
     pub fn flush(&mut self, out: &mut Vec<ClientMessage>) {
-        if self.is_resyncing {
+        if self.is_resyncing || self.is_away {
             return;
         }
         let Some(node) = &mut self.node else { return };
         let unshipped = core::mem::take(&mut node.unshipped);
         let notices = node.log.take_notices();
         for notice in &notices {
+            self.unconfirmed.say(*notice);
             if let MirrorNotice::Created(shard) = notice {
                 out.push(ClientMessage::CreateShard(*shard));
             }
@@ -306,8 +327,9 @@ impl Client {
                     self.take_ack(mark.shard, mark.received);
                 }
             }
-            ServerMessage::Propose(proposal) => self.decide(&proposal, out, &mut events),
+            ServerMessage::Propose(proposal) => self.take_proposal(proposal, out, &mut events),
             ServerMessage::ProposeResult { id, outcome } => {
+                self.unconfirmed.answer(id);
                 self.take_outcome(id, outcome, out, &mut events);
             }
             ServerMessage::Reply { request, answer } => {
@@ -321,6 +343,7 @@ impl Client {
                 self.take_error(error, &shards, out, &mut events);
             }
             ServerMessage::Pong(_) => {}
+            ServerMessage::Resumed(resumed) => self.take_resumed(resumed, out, &mut events),
             ServerMessage::HashMarks(marks) => {
                 for mark in marks {
                     self.pace.clear(mark.shard);
@@ -337,6 +360,8 @@ impl Client {
         out: &mut Vec<ClientMessage>,
         events: &mut Vec<ClientEvent>,
     ) {
+        // On a new connection nothing is under way.
+        self.is_resyncing |= self.is_away && self.node.is_some();
         let len = welcome.snapshot_len;
         self.incoming = Some((welcome, SnapshotReader::new(), len));
         if len == 0 {
@@ -382,12 +407,18 @@ impl Client {
             .max(welcome.counter_floor);
         let mut node = Node::mirror(welcome.attachment, state, &welcome.marks, counter);
         let missed = core::mem::replace(&mut self.missed, Missed::new());
+        let is_same = self.welcome.as_ref().is_some_and(|old| {
+            (old.session, old.incarnation) == (welcome.session, welcome.incarnation)
+        });
         if let Some(mut old) = self.node.take() {
             let records = missed.records(&old, &node);
             node.learn(&records);
-            make_again(&mut old, &mut node);
+            self.make_again(&mut old, &mut node);
             self.keep_shipped(&old, &node);
-            self.gather_tails(&old, &mut node);
+            self.gather_tails(&old, &mut node, is_same);
+            if old.attachment() != node.attachment() {
+                self.give_up_asked(events);
+            }
             // Positions of the old text go back over the tails, then forward over what was missed.
             self.tell_tails(events);
             if !records.is_empty() {
@@ -396,15 +427,53 @@ impl Client {
         }
         self.pace.clear_all();
         self.checker.restart(&node.state);
+        self.unconfirmed.settle(&node, self.is_resyncing);
+        self.deciding.forget_decided();
+        self.lost.clear();
         node.touched = node.state.buffers().map(|(id, _)| id).collect();
         self.node = Some(node);
         self.welcome = Some(welcome);
         self.is_resyncing = false;
+        let was_away = core::mem::take(&mut self.is_away);
         self.acked.clear();
         self.add_views();
         events.push(ClientEvent::Welcome);
-        self.retry(out);
         self.flush(out);
+        if was_away {
+            self.ask_again(out);
+        }
+        self.retry(out);
+        self.answer_requests(out);
+        self.decide_waiting(out, events);
+    }
+
+    /// Gives back what this client was asked for while it could not answer.
+    fn answer_requests(&mut self, out: &mut Vec<ClientMessage>) {
+        let Some(node) = &self.node else { return };
+        let me = node.attachment();
+        let asked = node.log().held_by(me).filter_map(|(shard, _)| {
+            let by = node.log().lease(shard)?.pending.filter(|by| *by != me)?;
+            Some((shard, by))
+        });
+        for (shard, by) in asked.collect::<Vec<_>>() {
+            self.give(shard, by, out);
+        }
+    }
+
+    /// Gives a shard back that a party asked for, behind its last entry. Returns whether it did.
+    fn give(&mut self, shard: Shard, by: AttachmentId, out: &mut Vec<ClientMessage>) -> bool {
+        if self.keeps(shard, by) || self.is_resyncing || self.is_away {
+            return false;
+        }
+        self.flush(out);
+        let released = self
+            .node
+            .as_mut()
+            .and_then(|node| node.release_lease(shard));
+        if let Some(seq) = released {
+            out.push(ClientMessage::LeaseRelease { shard, seq });
+        }
+        released.is_some()
     }
 
     /// Forgets what was shipped where it goes again. What a snapshot that nobody asked for does not
@@ -499,6 +568,7 @@ impl Client {
             return false;
         };
         let me = node.attachment();
+        self.unconfirmed.hear(op);
         match op {
             MetaOp::LeaseGrant { shard, to, .. } => {
                 if *to == me
@@ -523,15 +593,7 @@ impl Client {
                 true
             }
             MetaOp::LeaseRequest { shard, by } if *by != me && node.leads(*shard) => {
-                if self.keeps(*shard, *by) {
-                    return false;
-                }
-                self.flush(out);
-                let node = self.node.as_mut().expect("it was there");
-                if let Some(seq) = node.release_lease(*shard) {
-                    out.push(ClientMessage::LeaseRelease { shard: *shard, seq });
-                }
-                true
+                self.give(*shard, *by, out)
             }
             MetaOp::LeaseReclaim {
                 shard, head, chain, ..
@@ -603,10 +665,15 @@ impl Client {
         events: &mut Vec<ClientEvent>,
     ) {
         let is_append = !shards.is_empty();
+        if self.unconfirmed.refuse(error.code, shards) {
+            self.resync(out);
+        }
         match error.code {
             // The reclaim came before this on the same stream; what we still lead goes again.
             ErrorCode::Fenced | ErrorCode::NotLeader if is_append => self.ship_again(shards, out),
-            ErrorCode::WrongSeq | ErrorCode::BadOp | ErrorCode::NotFound if is_append => {
+            ErrorCode::WrongSeq | ErrorCode::BadOp | ErrorCode::NotFound | ErrorCode::Withdrawn
+                if is_append =>
+            {
                 self.resync(out);
             }
             _ => {}
@@ -626,32 +693,6 @@ impl Client {
             }
         }
         self.flush(out);
-    }
-
-    fn decide(
-        &mut self,
-        proposal: &Proposal,
-        out: &mut Vec<ClientMessage>,
-        events: &mut Vec<ClientEvent>,
-    ) {
-        let (author, id) = (proposal.author, proposal.id);
-        let is_ready = !self.is_resyncing;
-        let Some(node) = self.node.as_mut().filter(|_| is_ready) else {
-            let outcome = Err(Refusal::Retry(String::from("the leader is changing")));
-            return out.push(ClientMessage::Decided {
-                author,
-                id,
-                outcome,
-            });
-        };
-        let (outcome, after) = node.decide(proposal);
-        self.flush(out);
-        out.push(ClientMessage::Decided {
-            author,
-            id,
-            outcome,
-        });
-        events.extend(after.into_iter().map(ClientEvent::FollowUp));
     }
 }
 

@@ -7,6 +7,7 @@ mod leases;
 mod marks;
 mod overtaken;
 mod proposing;
+mod rejoining;
 mod tools;
 mod undoing;
 
@@ -257,6 +258,32 @@ impl World {
         let mut out = Vec::new();
         self.authority.disconnect(self.now, connection, &mut out);
         self.deliver(out);
+        self.run();
+    }
+
+    /// Ends a peer's connection with all that is on its streams; the daemon notices, or not yet.
+    pub(super) fn cut(&mut self, index: usize, is_known: bool) {
+        self.next += 1;
+        let fresh = ConnectionId::new(1000 + self.next as u64);
+        let peer = self.peer(index);
+        let old = core::mem::replace(&mut peer.connection, fresh);
+        peer.client.lose_connection();
+        peer.to_daemon.clear();
+        peer.to_client.clear();
+        if is_known {
+            let mut out = Vec::new();
+            self.authority.disconnect(self.now, old, &mut out);
+            self.deliver(out);
+            self.run();
+        }
+    }
+
+    /// Lets a peer come back on a new connection.
+    pub(super) fn rejoin(&mut self, index: usize) {
+        let peer = self.peer(index);
+        peer.to_daemon.clear();
+        let hello = peer.client.rejoin();
+        peer.say(hello);
         self.run();
     }
 

@@ -1,12 +1,13 @@
 //! Who joins and who leaves: hello, welcome, dropped connections, grace.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Authority, Output, Party, Peer, floor_boundary, refuse};
-use crate::entry::{AttachmentKind, MetaOp};
-use crate::ids::{AttachmentId, ConnectionId, Millis, Secret, Shard};
+use crate::entry::{AttachmentKind, ChainHash, MetaOp};
+use crate::ids::{AttachmentId, ConnectionId, Millis, Secret, Seq, Shard};
 use crate::limits;
-use crate::message::{ErrorCode, Hello, Takeover, Welcome};
+use crate::message::{ErrorCode, Hello, Mark, Resumed, ServerMessage, Standing, Takeover, Welcome};
 use crate::state::snapshot::Snapshot;
 
 impl Authority {
@@ -33,15 +34,19 @@ impl Authority {
             connection: None,
             grace_end: None,
             lease_ms: None,
+            counter_floor: 1,
         };
         // Who comes back is what it was: what it led and was not taken meanwhile, it leads.
         let known = self.parties.get(&id).copied();
-        let party = Party {
+        let mut party = Party {
             is_follower,
             connection: connected,
             grace_end: None,
             ..known.unwrap_or(new)
         };
+        if is_new_process(hello) {
+            party.counter_floor += limits::COUNTER_STRIDE;
+        }
         if let Some(old) = self
             .parties
             .insert(id, party)
@@ -62,7 +67,10 @@ impl Authority {
                 is_follower,
             },
         );
-        self.welcome(connection, id, out);
+        match hello.resume.as_ref().filter(|_| resumed.is_some()) {
+            Some(resume) => self.resume(connection, id, &resume.marks, out),
+            None => self.welcome(connection, id, out),
+        }
         self.route_waiting(now, out);
     }
 
@@ -78,10 +86,95 @@ impl Authority {
     fn resumed(&self, hello: &Hello) -> Option<AttachmentId> {
         let resume = hello.resume.as_ref()?;
         let party = self.parties.get(&resume.attachment)?;
+        let has_ids = party.counter_floor + 2 * limits::COUNTER_STRIDE <= 1 << limits::COUNTER_BITS;
         let is_own = resume.incarnation == self.genesis.incarnation
             && party.secret == resume.secret
+            && (has_ids || !is_new_process(hello))
             && party.kind == hello.kind;
         is_own.then_some(resume.attachment)
+    }
+
+    /// Sends who comes back what it lacks: entries, or a snapshot.
+    fn resume(
+        &mut self,
+        connection: ConnectionId,
+        id: AttachmentId,
+        marks: &[Mark],
+        out: &mut Vec<Output>,
+    ) {
+        let marks: BTreeMap<Shard, Mark> = marks.iter().map(|mark| (mark.shard, *mark)).collect();
+        let is_follower = self.parties.get(&id).is_some_and(|party| party.is_follower);
+        let apart = if is_follower {
+            self.apart(&marks)
+        } else {
+            Vec::new()
+        };
+        let goes_on = apart.is_empty();
+        let mut resumed = Resumed {
+            marks: Vec::new(),
+            apart,
+        };
+        if goes_on && is_follower {
+            self.send_missing(connection, &marks, out);
+            resumed.marks = self.node.log().marks();
+        }
+        out.push(Output::Send(connection, ServerMessage::Resumed(resumed)));
+        if !goes_on {
+            self.welcome(connection, id, out);
+        }
+    }
+
+    /// Returns the shards whose logs cannot go on where a client's stand. What the client knows and
+    /// the session does not, the metalog tells of, or the client made it.
+    fn apart(&self, marks: &BTreeMap<Shard, Mark>) -> Vec<(Shard, Standing)> {
+        let log = self.node.log();
+        let standing = |shard: Shard| {
+            let is_new = Mark {
+                shard,
+                seq: Seq::default(),
+                chain: ChainHash::default(),
+            };
+            let mark = marks.get(&shard).unwrap_or(&is_new);
+            let chain = log.chain_at(shard, mark.seq);
+            let is_kept = log
+                .floor(shard)
+                .is_some_and(|floor| mark.seq.next() >= floor);
+            match chain {
+                Some(chain) if chain == mark.chain => None,
+                None if !is_kept => Some((shard, Standing::Snapshot)),
+                _ => Some((shard, Standing::Mismatch)),
+            }
+        };
+        if !marks.contains_key(&Shard::Meta) {
+            return Vec::from([(Shard::Meta, Standing::Snapshot)]);
+        }
+        log.shards().filter_map(standing).collect()
+    }
+
+    /// Sends the entries behind a client's, Meta first.
+    fn send_missing(
+        &self,
+        connection: ConnectionId,
+        marks: &BTreeMap<Shard, Mark>,
+        out: &mut Vec<Output>,
+    ) {
+        let log = self.node.log();
+        let (mut entries, mut len) = (Vec::new(), 0);
+        for shard in log.shards() {
+            let after = marks.get(&shard).map_or_else(Seq::default, |mark| mark.seq);
+            for record in log.after(shard, after) {
+                if len + record.bytes.len() > limits::APPEND_LEN_MAX && len > 0 {
+                    let part = core::mem::take(&mut entries);
+                    out.push(Output::Send(connection, ServerMessage::Entries(part)));
+                    len = 0;
+                }
+                len += record.bytes.len();
+                entries.push((shard, record.bytes.clone()));
+            }
+        }
+        if !entries.is_empty() {
+            out.push(Output::Send(connection, ServerMessage::Entries(entries)));
+        }
     }
 
     pub(super) fn welcome(
@@ -102,7 +195,7 @@ impl Authority {
             incarnation: self.genesis.incarnation,
             session: self.genesis.session,
             label: self.node.state().meta().label.clone(),
-            counter_floor: 1,
+            counter_floor: party.counter_floor,
             marks: if party.is_follower {
                 self.node.log().marks()
             } else {
@@ -162,4 +255,11 @@ impl Authority {
         self.forget_proposals(id);
         self.reroute_unheard(now, id);
     }
+}
+
+/// Returns whether a hello is of a party that knows its attachment and nothing of its logs: of a
+/// process that does not know which ids were used.
+fn is_new_process(hello: &Hello) -> bool {
+    let resume = hello.resume.as_ref();
+    resume.is_some_and(|resume| resume.marks.is_empty())
 }

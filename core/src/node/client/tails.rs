@@ -3,6 +3,7 @@
 //! Entries of proposals are no part of it. The daemon has whoever leads by now decide on them, so
 //! they would come twice; what was typed over them is carried back to the text without them.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,13 +38,23 @@ impl Tail {
     pub(super) fn is_untold_of(&self, buffer: BufferId) -> bool {
         !self.is_told && self.buffer == buffer
     }
+
+    /// Returns it as one that is only shown.
+    pub(super) fn as_conflict(self) -> Self {
+        Self {
+            is_conflict: true,
+            ..self
+        }
+    }
 }
 
 impl Client {
     /// Keeps what the old node appended and the fresh snapshot does not have. Where the log is as
     /// it was and this node leads, it is appended again: byte for byte under the same fence, anew
-    /// under another one. All else is a tail.
-    pub(super) fn gather_tails(&mut self, old: &Node, fresh: &mut Node) {
+    /// under another one. All else is a tail. `is_same` says that the daemon has not lost anything
+    /// that it acknowledged.
+    pub(super) fn gather_tails(&mut self, old: &Node, fresh: &mut Node, is_same: bool) {
+        let is_same_party = old.attachment() == fresh.attachment();
         let shards: Vec<Shard> = old.log().shards().collect();
         for shard in shards {
             let mark = fresh.log().mark(shard);
@@ -59,7 +70,7 @@ impl Client {
             if !has_own(old, shard, accepted) {
                 continue;
             }
-            let landed = if is_whole && fresh.leads(shard) {
+            let landed = if is_whole && is_same_party && fresh.leads(shard) {
                 // What was on its way when a snapshot came that nobody asked for arrives still.
                 let is_under_way =
                     !self.is_resyncing && epoch_of(old, shard) == epoch_of(fresh, shard);
@@ -75,10 +86,51 @@ impl Client {
             }
             let is_covered = self.tails.iter().any(|tail| tail.is_untold_of(id));
             if has_own(old, shard, landed) && !is_covered {
-                let tail = tail_of(old, id, landed, mark.is_some());
+                let is_known = is_whole || (is_same && !self.lost.contains(&shard));
+                let tail = tail_of(old, id, landed, mark.is_some() && is_known);
                 self.tails.extend(tail);
             }
         }
+    }
+
+    /// Makes the shards of the old node again that the daemon had not heard of when it made the
+    /// fresh snapshot, and ends those that it had not heard the end of. A shard that the metalog
+    /// announced and that is gone was ended by somebody else; one that was refused, or made for a
+    /// proposal that did not arrive, is not made again: its text is a tail.
+    pub(super) fn make_again(&mut self, old: &mut Node, fresh: &mut Node) {
+        let known: BTreeSet<Shard> = fresh.log.shards().collect();
+        let is_asked_for = self.is_resyncing;
+        let mut notices = Vec::new();
+        if self.is_away {
+            notices = self.unconfirmed.take_notices();
+        }
+        notices.extend(old.log.take_notices());
+        if fresh.leads(Shard::Layout) && old.attachment() == fresh.attachment() {
+            let is_refused = |shard| {
+                is_asked_for && (self.unconfirmed.is_made(shard) || is_of_proposal(old, shard))
+            };
+            let is_new = |shard: &Shard| {
+                old.leads(*shard)
+                    && old.state.meta().lease(*shard).is_none()
+                    && !known.contains(shard)
+                    && !is_refused(*shard)
+            };
+            let shards: Vec<Shard> = old.log.shards().filter(is_new).collect();
+            for shard in shards {
+                // It is not there, so this does not fail.
+                let _ = fresh.create_shard(shard).is_ok();
+            }
+        }
+        let told = self.unconfirmed.ended().filter(|_| !is_asked_for);
+        let untold = notices.iter().filter_map(|notice| match notice {
+            MirrorNotice::Deleted(shard) => Some(*shard),
+            MirrorNotice::Created(_) => None,
+        });
+        for shard in told.chain(untold) {
+            // What another party leads by now, or nobody knows, stays as it is.
+            let _ = fresh.delete_shard(shard).is_ok();
+        }
+        fresh.log.put_notices(notices, &known);
     }
 
     /// Returns the last own entry of a shard that is known to have arrived.
@@ -170,33 +222,6 @@ impl Client {
         let is_mine = |node: &Node| node.attachment() == origin.author;
         self.node.as_ref().is_some_and(is_mine) && self.proposed.contains_key(&origin.id)
     }
-}
-
-/// Makes the shards of the old node again that the daemon had not heard of when it made the fresh
-/// snapshot. A shard that the metalog announced and that is gone was ended by somebody else; what
-/// this node made while another party led the session is refused, and its text is a tail.
-pub(super) fn make_again(old: &mut Node, fresh: &mut Node) {
-    let unsent = old.log.take_notices();
-    if fresh.leads(Shard::Layout) {
-        let is_new = |shard: &Shard| {
-            old.leads(*shard)
-                && !is_of_proposal(old, *shard)
-                && old.state.meta().lease(*shard).is_none()
-                && fresh.log.mark(*shard).is_none()
-        };
-        let shards: Vec<Shard> = old.log.shards().filter(is_new).collect();
-        for shard in shards {
-            // It is not there, so this does not fail.
-            let _ = fresh.create_shard(shard).is_ok();
-        }
-    }
-    for notice in &unsent {
-        if let MirrorNotice::Deleted(shard) = notice {
-            // What another party leads by now, or nobody knows, stays as it is.
-            let _ = fresh.delete_shard(*shard).is_ok();
-        }
-    }
-    fresh.log.restore_notices(&unsent);
 }
 
 /// Returns whether a node appended to a shard behind `after`.
