@@ -291,6 +291,12 @@ impl Buffer {
             || self.layers.keys().any(|(owner, _)| *owner == attachment)
     }
 
+    /// Returns the attachments of which it keeps something, some more than once.
+    pub fn owners(&self) -> impl Iterator<Item = AttachmentId> + '_ {
+        let layers = self.layers.keys().map(|(owner, _)| *owner);
+        self.authors.keys().copied().chain(layers)
+    }
+
     fn load(&mut self, text: &str) -> Effect {
         let is_clean = self.content == self.clean;
         let end = self.text.len();

@@ -12,6 +12,8 @@ pub const PIECE_LEN_MAX: usize = 1 << 20;
 pub const SPLICE_COUNT_MAX: usize = 1 << 18;
 /// Most bytes of entries in one append.
 pub const APPEND_LEN_MAX: usize = 4 << 20;
+/// Most bytes of entries that one proposal makes: they are one append, whatever else it brings.
+pub const PROPOSAL_LEN_MAX: usize = 3 << 20;
 /// Longest name of a session, buffer, setting or tool, in bytes.
 pub const NAME_LEN_MAX: usize = 4096;
 /// Longest message that a person reads (notice, refusal, error), in bytes.
@@ -76,6 +78,7 @@ pub const COUNTER_STRIDE: u64 = 1 << 32;
 pub const ATTACHMENT_MAX: u64 = (1 << (64 - COUNTER_BITS)) - 1;
 
 const _: () = assert!(PIECE_LEN_MAX * 2 <= APPEND_LEN_MAX);
+const _: () = assert!(PROPOSAL_LEN_MAX + PIECE_LEN_MAX <= APPEND_LEN_MAX);
 const _: () = assert!(APPEND_LEN_MAX * 2 <= FRAME_LEN_MAX);
 const _: () = assert!(MESSAGE_LEN_MAX < PIECE_LEN_MAX);
 const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS);

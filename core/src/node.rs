@@ -29,6 +29,7 @@ use crate::ids::{
     AttachmentId, BufferId, ColumnId, ExecId, GroupId, NoticeId, ProcessId, ProposalId, Seq, Shard,
     WindowId,
 };
+use crate::limits;
 use crate::log::{Log, LogError, Record, Role};
 use crate::message::Mark;
 use crate::state::{ApplyError, State};
@@ -45,6 +46,8 @@ pub enum NodeError {
     Bytes,
     /// No such view, window, column or buffer; says which.
     Missing(&'static str),
+    /// More than the entries of one proposal may be.
+    TooLong,
 }
 
 impl From<LogError> for NodeError {
@@ -60,6 +63,10 @@ impl fmt::Display for NodeError {
             Self::Apply(shard, error) => write!(f, "{shard}: {error}"),
             Self::Bytes => f.write_str("bytes that are no entry"),
             Self::Missing(what) => write!(f, "{what} does not exist"),
+            Self::TooLong => {
+                let most = limits::PROPOSAL_LEN_MAX >> 20;
+                write!(f, "more than {most} MiB at once; ask for less at a time")
+            }
         }
     }
 }
@@ -85,6 +92,10 @@ pub struct Node {
     origin: Option<Origin>,
     /// What was done for the proposal being decided on, for taking it back.
     done: Option<Vec<Done>>,
+    /// Bytes of the entries that were appended for it.
+    done_len: usize,
+    /// Whether a window may be in no column.
+    is_unplaced: bool,
     /// The last hash of each shard that was asked for one, and what the next one builds on.
     hashes: BTreeMap<Shard, Hashed>,
     buffer_hashes: BTreeMap<BufferId, BufferHash>,
@@ -125,6 +136,8 @@ impl Node {
             renaming: None,
             origin: None,
             done: None,
+            done_len: 0,
+            is_unplaced: true,
             hashes: BTreeMap::new(),
             buffer_hashes: BTreeMap::new(),
         }
@@ -201,6 +214,13 @@ impl Node {
     /// The node does not lead the shard, or the operation does not apply; nothing was changed.
     pub fn append(&mut self, shard: Shard, op: Op) -> Result<Arc<Record>, NodeError> {
         let record = self.log.append(shard, self.attachment, self.origin, op)?;
+        if self.done.is_some() {
+            self.done_len += record.bytes.len();
+            if self.done_len > limits::PROPOSAL_LEN_MAX {
+                self.log.take_back(shard);
+                return Err(NodeError::TooLong);
+            }
+        }
         match self.state.apply(shard, &record.entry) {
             Ok(effect) => {
                 if let Op::Meta(op) = &record.entry.op {

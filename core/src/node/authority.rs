@@ -504,6 +504,8 @@ impl Authority {
     fn publish(&mut self, out: &mut Vec<Output>) {
         // A refusal means that another party leads the tag and refreshes it.
         let _ = self.node.refresh_tags().is_ok();
+        // Only while SERVER leads the layout, so a refusal cannot be.
+        let _ = self.node.place_windows().is_ok();
         let shards = core::mem::take(&mut self.node.unshipped);
         let mut records = Vec::new();
         for shard in shards {
@@ -753,6 +755,7 @@ const fn code_of(error: &NodeError) -> ErrorCode {
     match error {
         NodeError::Bytes => ErrorCode::Protocol,
         NodeError::Missing(_) | NodeError::Log(LogError::UnknownShard(_)) => ErrorCode::NotFound,
+        NodeError::TooLong => ErrorCode::Limit,
         NodeError::Log(LogError::ShardExists(_)) => ErrorCode::Exists,
         NodeError::Log(LogError::NotLeader { .. }) => ErrorCode::NotLeader,
         NodeError::Log(LogError::Fenced { .. }) => ErrorCode::Fenced,

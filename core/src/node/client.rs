@@ -436,7 +436,7 @@ impl Client {
         self.is_resyncing = false;
         let was_away = core::mem::take(&mut self.is_away);
         self.acked.clear();
-        self.add_views();
+        self.begin_leading();
         events.push(ClientEvent::Welcome);
         self.flush(out);
         if was_away {
@@ -530,9 +530,11 @@ impl Client {
             events.push(ClientEvent::Entries(records));
         }
         if is_leadership {
-            self.add_views();
-            self.flush(out);
+            self.begin_leading();
             events.push(ClientEvent::LeadershipChanged);
+        }
+        if self.place_windows() || is_leadership {
+            self.flush(out);
         }
         self.retry(out);
     }
@@ -554,12 +556,29 @@ impl Client {
         }
     }
 
-    /// Adds the views of windows on buffers whose lease has come, in entries or in a snapshot.
-    fn add_views(&mut self) {
+    /// Does what falls to a leader, when leases have come in entries or in a snapshot: views for
+    /// windows, and an end to what attachments owned that left.
+    fn begin_leading(&mut self) {
         if let Some(node) = self.node.as_mut().filter(|_| !self.is_resyncing) {
+            let shards: Vec<Shard> = node.log.held_by(node.attachment).map(|(s, _)| s).collect();
+            for shard in shards {
+                if let Shard::Buffer(id) = shard {
+                    // It is led, so this does not fail.
+                    let _ = node.forget_gone(id).is_ok();
+                }
+            }
             // Only buffers that this node leads get views, so a refusal cannot be.
             let _ = node.add_missing_views().is_ok();
+            node.is_unplaced = true;
         }
+        self.place_windows();
+    }
+
+    /// Returns whether windows were placed.
+    fn place_windows(&mut self) -> bool {
+        let node = self.node.as_mut().filter(|_| !self.is_resyncing);
+        // Only with a layout that this node leads, so a refusal cannot be.
+        node.is_some_and(|node| node.place_windows() == Ok(true))
     }
 
     /// Acts on a metalog entry. Returns whether leases came or went.

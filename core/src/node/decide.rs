@@ -13,7 +13,7 @@ use crate::buffer::Buffer;
 use crate::buffer::layer::Layer;
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
-use crate::ids::{AttachmentId, BufferId, GroupId, Shard, Version, ViewId, WindowId};
+use crate::ids::{AttachmentId, BufferId, GroupId, SERVER, Shard, Version, ViewId, WindowId};
 use crate::limits;
 use crate::proposal::{Atomicity, Change, Landed, Outcome, Parts, Proposal, Refusal};
 use crate::text::Span;
@@ -63,6 +63,12 @@ impl Node {
     ///
     /// A proposal that was accepted before is not applied again.
     pub fn decide(&mut self, proposal: &Proposal) -> (Outcome, Vec<FollowUp>) {
+        if !self.is_attached(proposal.author) {
+            // What it owns has gone with it; nobody would forget what comes later.
+            let refusal = Refusal::Refused(String::from("who asked for it has left"));
+            return (Err(refusal), Vec::new());
+        }
+        self.done_len = 0;
         let parts = match proposal.atomicity {
             Atomicity::All => BTreeMap::new(),
             Atomicity::Each => self.parts_of(proposal),
@@ -144,6 +150,7 @@ impl Node {
         // comes after it; while a clone of the state lives, an edit copies all that it touches.
         let is_lone_edit = matches!(proposal.changes.as_slice(), [Change::Edit { .. }]);
         let before = (!is_lone_edit).then(|| self.state.clone());
+        let len_before = self.done_len;
         self.origin = Some(proposal.origin());
         self.done = Some(Vec::new());
         let decided = self.carry_out(proposal);
@@ -159,6 +166,7 @@ impl Node {
                 if let Some(before) = before {
                     self.take_back(before, &done);
                 }
+                self.done_len = len_before;
                 (Err(refusal), Vec::new())
             }
         }
@@ -605,6 +613,31 @@ impl Node {
             self.append_buffer(id, BufferOp::Forget(attachment))?;
         }
         Ok(())
+    }
+
+    /// Drops from a buffer what attachments owned that left while another party led it, or led it
+    /// and had not heard of that.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn forget_gone(&mut self, id: BufferId) -> Result<(), NodeError> {
+        let Some(buffer) = self.state.buffer(id) else {
+            return Ok(());
+        };
+        let gone: BTreeSet<AttachmentId> = buffer
+            .owners()
+            .filter(|owner| !self.is_attached(*owner))
+            .collect();
+        for attachment in gone {
+            self.append_buffer(id, BufferOp::Forget(attachment))?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether an attachment is in the session; SERVER always is.
+    #[must_use]
+    pub fn is_attached(&self, id: AttachmentId) -> bool {
+        id == SERVER || self.state.meta().attachments.contains_key(&id)
     }
 }
 

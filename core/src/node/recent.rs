@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::buffer::Effect;
 use crate::edit::{self, Overlap, Splice};
-use crate::entry::{BufferOp, Op};
+use crate::entry::{BufferOp, Op, WindowOp};
 use crate::ids::{BufferId, Seq, Shard, Version};
 use crate::limits;
 use crate::log::Record;
@@ -97,8 +97,13 @@ pub enum CarryError {
 impl Node {
     /// Keeps what a record did to a text, and which tags it concerns.
     pub(super) fn note(&mut self, record: &Arc<Record>, effect: Effect) {
-        let Op::Buffer(op) = &record.entry.op else {
-            return;
+        let op = match &record.entry.op {
+            Op::Buffer(op) => op,
+            Op::Window(WindowOp::Create { .. }) => {
+                self.is_unplaced = true;
+                return;
+            }
+            _ => return,
         };
         let Shard::Buffer(id) = record.shard else {
             return;

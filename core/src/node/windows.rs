@@ -1,5 +1,6 @@
 //! Windows and columns as a leader makes, places and closes them.
 
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,7 +10,7 @@ use super::{Node, NodeError};
 use crate::edit::Splice;
 use crate::entry::{Body, BufferKind, BufferOp, LayoutOp, WindowOp};
 use crate::ids::{BufferId, ColumnId, Shard, ViewId, WindowId};
-use crate::layout::{Column, WEIGHT_DEFAULT};
+use crate::layout::{Column, Layout, WEIGHT_DEFAULT};
 use crate::text::Span;
 
 /// Where a new window goes.
@@ -167,12 +168,7 @@ impl Node {
         if self.state.buffer(body).is_none() {
             return Err(NodeError::Missing("the buffer"));
         }
-        let Place {
-            column,
-            index,
-            weight,
-            split,
-        } = self.place_for(placement)?;
+        let place = self.place_for(placement)?;
         let id = WindowId::new(self.alloc());
         let tag = self.new_tag(ViewId::Tag(id), "")?;
         self.create_shard(Shard::Window(id))?;
@@ -187,15 +183,7 @@ impl Node {
         if self.leads(Shard::Buffer(body)) {
             self.append_buffer(body, BufferOp::ViewAdd(ViewId::Body(id)))?;
         }
-        self.append_layout(LayoutOp::WindowAdd {
-            window: id,
-            column,
-            index,
-            weight,
-        })?;
-        if let Some(split) = split {
-            self.append_layout(LayoutOp::WindowWeights(vec![split]))?;
-        }
+        self.place(id, place)?;
         self.refresh_tags()?;
         Ok(id)
     }
@@ -223,6 +211,50 @@ impl Node {
             .collect();
         for (body, view) in missing {
             self.append_buffer(body, BufferOp::ViewAdd(view))?;
+        }
+        Ok(())
+    }
+
+    /// Places the windows that are in no column: another leader made them, and lost the layout
+    /// before their places landed. Returns whether there were any.
+    ///
+    /// # Errors
+    /// As [`Node::append`].
+    pub fn place_windows(&mut self) -> Result<bool, NodeError> {
+        if !self.is_unplaced || !self.leads(Shard::Layout) {
+            return Ok(false);
+        }
+        self.is_unplaced = false;
+        let placed: BTreeSet<WindowId> = self
+            .state
+            .layout()
+            .into_iter()
+            .flat_map(Layout::windows)
+            .collect();
+        let all = self.state.windows().map(|(id, _)| id);
+        let unplaced: Vec<WindowId> = all.filter(|id| !placed.contains(id)).collect();
+        for window in &unplaced {
+            let place = self.place_for(Placement::LastColumn)?;
+            self.place(*window, place)?;
+        }
+        Ok(!unplaced.is_empty())
+    }
+
+    fn place(&mut self, window: WindowId, place: Place) -> Result<(), NodeError> {
+        let Place {
+            column,
+            index,
+            weight,
+            split,
+        } = place;
+        self.append_layout(LayoutOp::WindowAdd {
+            window,
+            column,
+            index,
+            weight,
+        })?;
+        if let Some(split) = split {
+            self.append_layout(LayoutOp::WindowWeights(vec![split]))?;
         }
         Ok(())
     }

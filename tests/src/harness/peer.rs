@@ -215,6 +215,7 @@ impl Peer {
                 ClientEvent::Welcome
                 | ClientEvent::LeadershipChanged
                 | ClientEvent::Overtaken { .. }
+                | ClientEvent::Resumed
                 | ClientEvent::Recovered(_)
                 | ClientEvent::FollowUp(_) => {}
             }

@@ -180,6 +180,7 @@ impl App {
                     self.move_local(buffer, |_, dot| Span::new(back(dot.q0), back(dot.q1)), back);
                 }
                 ClientEvent::LeadershipChanged => self.leadership_changed(),
+                ClientEvent::Resumed => self.leadership_changed(),
                 ClientEvent::Recovered(words) => self.say(words),
                 ClientEvent::Diverged(divergence) => self.diverged(&divergence),
                 ClientEvent::FollowUp(follow_up) => self.follow_up(follow_up),

@@ -111,7 +111,8 @@ impl CliError {
                 | ErrorCode::Exists
                 | ErrorCode::System
                 | ErrorCode::Limit
-                | ErrorCode::Retry => 1,
+                | ErrorCode::Retry
+                | ErrorCode::Withdrawn => 1,
             },
         }
     }

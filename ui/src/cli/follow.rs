@@ -297,6 +297,7 @@ impl Following {
                 | ClientEvent::Reply { .. }
                 | ClientEvent::LeadershipChanged
                 | ClientEvent::Overtaken { .. }
+                | ClientEvent::Resumed
                 | ClientEvent::Recovered(_)
                 | ClientEvent::Diverged(_)
                 | ClientEvent::FollowUp(_) => {}

@@ -162,6 +162,7 @@ impl Printer<'_> {
                 | ClientEvent::Decided { .. }
                 | ClientEvent::LeadershipChanged
                 | ClientEvent::Overtaken { .. }
+                | ClientEvent::Resumed
                 | ClientEvent::Recovered(_)
                 | ClientEvent::Diverged(_)
                 | ClientEvent::FollowUp(_) => {}

@@ -225,6 +225,10 @@ impl Authority {
             self.end_shard(shard);
         } else if let Shard::Buffer(id) = shard {
             self.node.touched.insert(id);
+            let forgotten = self.node.forget_gone(id);
+            debug_assert!(forgotten.is_ok(), "SERVER leads it");
+        } else if shard == Shard::Layout {
+            self.node.is_unplaced = true;
         }
     }
 

@@ -161,3 +161,119 @@ fn a_shard_whose_first_entries_did_not_arrive_ends_with_its_leader() {
     assert!(world.text(recovered).contains("fresh"));
     world.check();
 }
+
+#[test]
+fn a_window_whose_place_did_not_land_is_placed_by_whoever_leads_the_layout() {
+    let mut world = World::new();
+    let first = world.ui();
+    let second = world.join(AttachmentKind::Ui, Takeover::Watch);
+    world.peer(first).is_asleep = true;
+    // The layout alone is taken while the first UI opens a text.
+    world.peer(second).say(ClientMessage::LeaseRequest {
+        shards: vec![Shard::Layout],
+        steal: true,
+    });
+    world.run();
+    let (buffer, view) = world.open(first, "/tmp/x");
+    world.type_text(first, view, "abc");
+    wake(&mut world, first);
+    let state = world.authority.node().state();
+    assert_eq!(world.text(buffer), "abc");
+    let window = view.window().unwrap();
+    assert!(state.layout().unwrap().place(window).is_some());
+    assert!(
+        state
+            .windows()
+            .all(|(id, _)| state.layout().unwrap().place(id).is_some())
+    );
+    world.check();
+}
+
+/// A layer of annotations on "abcdef".
+fn layer(buffer: BufferId) -> Change {
+    Change::Annotate {
+        buffer,
+        base: Version::new(6),
+        layer: "check".into(),
+        spans: vec![crate::entry::Annotation {
+            at: Span::new(2, 4),
+            style: String::new(),
+            severity: 1,
+            message: String::from("old"),
+        }],
+    }
+}
+
+#[test]
+fn what_a_party_owned_goes_with_it_whenever_its_proposal_is_decided_on() {
+    // The leader decides before it hears that the tool has left, after it, or never hears.
+    for case in 0..3 {
+        let (mut world, first, tool, buffer, _) = started();
+        world.peer(first).is_asleep = case == 1;
+        world.peer(first).is_held = case == 2;
+        propose(&mut world, tool, vec![layer(buffer)]);
+        world.peer(first).is_asleep = true;
+        world.peer(tool).say(ClientMessage::Detach);
+        world.run();
+        world.peers.remove(&tool);
+        if case == 2 {
+            world.peer(first).is_held = false;
+            world.run();
+            takeover(&mut world, true);
+        }
+        wake(&mut world, first);
+        let state = world.authority.node().state();
+        let owners: Vec<_> = state.buffer(buffer).unwrap().owners().collect();
+        assert_eq!(owners, [], "{case}");
+        world.check();
+    }
+}
+
+#[test]
+fn a_proposal_is_one_append_and_too_large_a_one_is_refused() {
+    let (mut world, first, tool, buffer, view) = started();
+    let views: Vec<_> = (0..4)
+        .map(|i| world.open(first, &alloc::format!("/tmp/{i}")))
+        .collect();
+    let text = "x".repeat(900 << 10);
+    let changes = |count: usize| -> Vec<Change> {
+        let some = views.iter().take(count);
+        some.map(|(buffer, _)| edit(*buffer, 0, (0, 0), &text))
+            .collect()
+    };
+    let before = world.authority.node().state().hash();
+    let id = propose(&mut world, tool, changes(4));
+    let refusal = outcome(&mut world, tool, id).unwrap().unwrap_err();
+    assert!(refusal.to_string().contains("3 MiB"), "{refusal}");
+    assert_eq!(world.authority.node().state().hash(), before);
+    world.check();
+    // What the user typed and was not shipped is in an append of its own.
+    world.peer(first).is_held = true;
+    let node = world.peer(first).node();
+    let group = node.new_group();
+    node.type_text(view, &text, group).unwrap();
+    node.type_text(view, &text, group).unwrap();
+    let id = propose(&mut world, tool, changes(3));
+    let of_it = |message: &&ClientMessage| match message {
+        ClientMessage::Append(appends) => appends
+            .iter()
+            .any(|(shard, _)| *shard == Shard::Buffer(views[0].0)),
+        _ => false,
+    };
+    let peer = world.peer(first);
+    let appends: Vec<_> = peer.to_daemon.iter().filter(of_it).collect();
+    let [ClientMessage::Append(append)] = appends.as_slice() else {
+        panic!("{} appends", appends.len());
+    };
+    for (shard, _) in &views[..3] {
+        assert!(append.iter().any(|(of, _)| of == &Shard::Buffer(*shard)));
+    }
+    assert!(
+        append
+            .iter()
+            .all(|(shard, _)| *shard != Shard::Buffer(buffer))
+    );
+    wake(&mut world, first);
+    assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+    world.check();
+}

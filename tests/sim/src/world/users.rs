@@ -479,6 +479,7 @@ impl World {
             ClientEvent::Entries(_)
             | ClientEvent::Overtaken { .. }
             | ClientEvent::LeadershipChanged
+            | ClientEvent::Resumed
             | ClientEvent::Recovered(_)
             | ClientEvent::FollowUp(_) => {}
         }
