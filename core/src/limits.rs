@@ -70,6 +70,12 @@ pub const PROPOSAL_QUEUE_COUNT_MAX: usize = 1024;
 /// How long a UI may be silent before its proposals are answered with `retry`, in milliseconds.
 pub const PROPOSAL_DECIDE_MS: u64 = 5_000;
 
+/// How long the daemon waits with a proposal of its own that a leader could not decide on, in
+/// milliseconds.
+pub const PROPOSAL_AGAIN_MS: u64 = 50;
+/// Most outcomes that are kept of one author, for one that asks again.
+pub const TOLD_COUNT_MAX: usize = 256;
+
 /// Bits of an id that count within one attachment.
 pub const COUNTER_BITS: u32 = 40;
 /// Counters that one process of an attachment may use: the next one begins behind them.

@@ -48,6 +48,8 @@ pub enum NodeError {
     Missing(&'static str),
     /// More than the entries of one proposal may be.
     TooLong,
+    /// Entries of a proposal that their leader is not asked about.
+    Withdrawn,
 }
 
 impl From<LogError> for NodeError {
@@ -63,6 +65,7 @@ impl fmt::Display for NodeError {
             Self::Apply(shard, error) => write!(f, "{shard}: {error}"),
             Self::Bytes => f.write_str("bytes that are no entry"),
             Self::Missing(what) => write!(f, "{what} does not exist"),
+            Self::Withdrawn => f.write_str("entries of a proposal that was withdrawn"),
             Self::TooLong => {
                 let most = limits::PROPOSAL_LEN_MAX >> 20;
                 write!(f, "more than {most} MiB at once; ask for less at a time")
@@ -405,6 +408,19 @@ impl Node {
         from: AttachmentId,
         appends: &[(Shard, Vec<Bytes>)],
     ) -> Result<Vec<Arc<Record>>, NodeError> {
+        self.accept_of(from, appends, |_| true)
+    }
+
+    /// Accepts entries as [`Self::accept`] does, those of proposals only when they may land.
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn accept_of(
+        &mut self,
+        from: AttachmentId,
+        appends: &[(Shard, Vec<Bytes>)],
+        may_land: impl Fn(Origin) -> bool,
+    ) -> Result<Vec<Arc<Record>>, NodeError> {
         let mut fresh = Vec::new();
         for (shard, entries) in appends {
             let mut ahead = 0;
@@ -422,6 +438,9 @@ impl Node {
                     continue;
                 }
                 self.log.check(*shard, &entry, ahead)?;
+                if entry.origin.is_some_and(|origin| !may_land(origin)) {
+                    return Err(NodeError::Withdrawn);
+                }
                 ahead += 1;
                 fresh.push((*shard, entry, bytes.clone()));
             }

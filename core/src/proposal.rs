@@ -199,6 +199,17 @@ impl Change {
     }
 }
 
+impl Change {
+    /// Returns whether it is done outside the logs, after the edits landed.
+    #[must_use]
+    pub const fn is_follow_up(&self) -> bool {
+        matches!(
+            self,
+            Self::Put { .. } | Self::GetIfClean(_) | Self::Open { .. } | Self::Look { .. }
+        )
+    }
+}
+
 /// Where one change ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landed {

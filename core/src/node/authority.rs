@@ -5,10 +5,12 @@
 //! What needs files, processes or tools it hands to the host as an [`Output::Host`].
 
 mod attaching;
+mod landing;
 mod leases;
 mod marks;
 mod proposals;
 mod queries;
+mod shards;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +18,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::landing::Landing;
 use self::leases::Transfer;
 use self::proposals::{Key, Routed, Waiting};
 use super::decide::FollowUp;
@@ -185,6 +188,7 @@ pub struct Authority {
     gathered: BTreeMap<Key, Parts>,
     /// Per leader, how often it was asked about a proposal on its connection and has not answered.
     unanswered: BTreeMap<AttachmentId, BTreeMap<Key, u32>>,
+    landing: Landing,
     published: BTreeMap<Shard, Seq>,
     /// Hash queries under way: who is asked, for whom.
     hash_queries: BTreeMap<RequestId, (AttachmentId, ConnectionId, RequestId)>,
@@ -230,6 +234,7 @@ impl Authority {
             waiting: VecDeque::new(),
             gathered: BTreeMap::new(),
             unanswered: BTreeMap::new(),
+            landing: Landing::new(),
             published: BTreeMap::new(),
             hash_queries: BTreeMap::new(),
             last_request: RequestId::new(0),
@@ -339,7 +344,10 @@ impl Authority {
             ClientMessage::HashMark { request, hashes } => {
                 self.hash_mark(from, request, hashes, out);
             }
-            ClientMessage::Resync => self.welcome(connection, peer.attachment, out),
+            ClientMessage::Resync => {
+                self.landing.begin(from);
+                self.welcome(connection, from, out);
+            }
             ClientMessage::Detach => {
                 self.detach(now, from);
                 out.push(Output::Close(connection));
@@ -448,7 +456,7 @@ impl Authority {
             return;
         };
         self.settle(now, out);
-        match self.node.accept(from, appends) {
+        match self.take(from, appends) {
             Ok(records) => {
                 for record in &records {
                     self.published.insert(record.shard, record.entry.seq);
@@ -526,75 +534,6 @@ impl Authority {
         }
     }
 
-    fn create_shard(
-        &mut self,
-        now: Millis,
-        connection: ConnectionId,
-        shard: Shard,
-        out: &mut Vec<Output>,
-    ) {
-        let Some(from) = self.attachment_of(connection) else {
-            return;
-        };
-        let refusal = if shard.is_pinned() || shard == Shard::Layout {
-            Some((ErrorCode::Denied, "only the daemon makes this shard"))
-        } else if self.chief != Some(from) && !self.is_giving_way(from) {
-            Some((ErrorCode::NotLeader, "another UI leads; take over first"))
-        } else if !is_issued_by(shard, from) {
-            Some((ErrorCode::BadOp, "the id is not one of this attachment's"))
-        } else if self.node.append_meta(MetaOp::ShardNew(shard)).is_err() {
-            Some((ErrorCode::Exists, "the shard exists"))
-        } else {
-            None
-        };
-        match refusal {
-            Some((code, words)) => {
-                let error = ErrorMessage::new(code, words);
-                let shards = Vec::from([shard]);
-                out.push(Output::Send(
-                    connection,
-                    ServerMessage::Error { error, shards },
-                ));
-            }
-            None => {
-                self.grant(shard, from);
-                if let Some(chief) = self.chief.filter(|chief| *chief != from) {
-                    self.ask_for(now, shard, chief);
-                }
-            }
-        }
-    }
-
-    fn delete_shard(&mut self, connection: ConnectionId, shard: Shard, out: &mut Vec<Output>) {
-        let Some(from) = self.attachment_of(connection) else {
-            return;
-        };
-        let log = self.node.log();
-        if shard.is_pinned() || shard == Shard::Layout || !log.is_held_by(shard, from) {
-            let error = if log.lease(shard).is_none() {
-                ErrorMessage::new(ErrorCode::NotFound, "no such shard")
-            } else {
-                ErrorMessage::new(ErrorCode::NotLeader, "only its leader ends a shard")
-            };
-            let shards = Vec::from([shard]);
-            return out.push(Output::Send(
-                connection,
-                ServerMessage::Error { error, shards },
-            ));
-        }
-        self.end_shard(shard);
-    }
-
-    fn end_shard(&mut self, shard: Shard) {
-        if self.node.append_meta(MetaOp::ShardDel(shard)).is_ok() {
-            self.published.remove(&shard);
-            self.transfers.remove(&shard);
-            self.tool_leases.remove(&shard);
-            self.pace.clear(shard);
-            self.node.forget_shard(shard);
-        }
-    }
-
     /// Acts on deadlines that have passed.
     pub fn tick(&mut self, now: Millis, out: &mut Vec<Output>) {
         self.end_leases(now);
@@ -618,7 +557,8 @@ impl Authority {
         let transfers = self.transfers.values().map(|transfer| transfer.deadline);
         let graces = self.parties.values().filter_map(|party| party.grace_end);
         let routed = self.routed.values().map(|routed| routed.deadline);
-        let waiting = self.waiting.iter().filter_map(|waiting| waiting.deadline);
+        let ends = |waiting: &Waiting| [waiting.deadline, waiting.again_at];
+        let waiting = self.waiting.iter().flat_map(ends).flatten();
         let tools = self.tool_leases.values().copied();
         let leases = transfers.chain(tools);
         let ends = leases.chain(graces).chain(routed).chain(waiting);
@@ -756,21 +696,13 @@ const fn code_of(error: &NodeError) -> ErrorCode {
         NodeError::Bytes => ErrorCode::Protocol,
         NodeError::Missing(_) | NodeError::Log(LogError::UnknownShard(_)) => ErrorCode::NotFound,
         NodeError::TooLong => ErrorCode::Limit,
+        NodeError::Withdrawn => ErrorCode::Withdrawn,
         NodeError::Log(LogError::ShardExists(_)) => ErrorCode::Exists,
         NodeError::Log(LogError::NotLeader { .. }) => ErrorCode::NotLeader,
         NodeError::Log(LogError::Fenced { .. }) => ErrorCode::Fenced,
         NodeError::Log(LogError::WrongSeq { .. }) => ErrorCode::WrongSeq,
         NodeError::Log(LogError::DoesNotFit(_)) | NodeError::Apply(..) => ErrorCode::BadOp,
     }
-}
-
-fn is_issued_by(shard: Shard, from: AttachmentId) -> bool {
-    let id = match shard {
-        Shard::Buffer(id) => id.raw(),
-        Shard::Window(id) => id.raw(),
-        Shard::Meta | Shard::Layout | Shard::Term(_) => return false,
-    };
-    AttachmentId::issuer_of(id) == from
 }
 
 /// Returns the largest char boundary of a text at or below `len`.

@@ -689,7 +689,9 @@ impl Client {
         }
         match error.code {
             // The reclaim came before this on the same stream; what we still lead goes again.
-            ErrorCode::Fenced | ErrorCode::NotLeader if is_append => self.ship_again(shards, out),
+            ErrorCode::Fenced | ErrorCode::NotLeader if is_append => {
+                self.ship_again(shards, out);
+            }
             ErrorCode::WrongSeq | ErrorCode::BadOp | ErrorCode::NotFound | ErrorCode::Withdrawn
                 if is_append =>
             {
@@ -703,6 +705,10 @@ impl Client {
     }
 
     fn ship_again(&mut self, shards: &[Shard], out: &mut Vec<ClientMessage>) {
+        let leads = |shard: &Shard| self.node.as_ref().is_some_and(|node| node.leads(*shard));
+        if !shards.iter().any(leads) {
+            return self.resync(out);
+        }
         for shard in shards {
             let acked = self.acked_of(*shard);
             let Some(node) = &mut self.node else { return };

@@ -13,7 +13,9 @@ use crate::buffer::Buffer;
 use crate::buffer::layer::Layer;
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
-use crate::ids::{AttachmentId, BufferId, GroupId, SERVER, Shard, Version, ViewId, WindowId};
+use crate::ids::{
+    AttachmentId, BufferId, GroupId, ProposalId, SERVER, Shard, Version, ViewId, WindowId,
+};
 use crate::limits;
 use crate::proposal::{Atomicity, Change, Landed, Outcome, Parts, Proposal, Refusal};
 use crate::text::Span;
@@ -76,8 +78,8 @@ impl Node {
         if parts.len() > 1 {
             return self.decide_on_each(proposal, parts);
         }
-        match self.accepted_before(proposal) {
-            Some(landed) => (Ok(landed), Vec::new()),
+        match self.decided_before(proposal) {
+            Some(outcome) => (outcome, Vec::new()),
             None => self.decide_whole(proposal),
         }
     }
@@ -93,18 +95,18 @@ impl Node {
         let mut after = Vec::new();
         // All are asked before any is carried out: one part can leave the proposal's id in a tag
         // that another part is about.
-        let asked: Vec<(Vec<usize>, Proposal, Option<Vec<Landed>>)> = parts
+        let asked: Vec<(Vec<usize>, Proposal, Option<Outcome>)> = parts
             .into_values()
             .rev()
             .map(|at| {
                 let part = proposal.part(&at);
-                let landed = self.accepted_before(&part);
-                (at, part, landed)
+                let known = self.decided_before(&part);
+                (at, part, known)
             })
             .collect();
-        for (at, part, landed) in asked {
-            let outcome = match landed {
-                Some(landed) => Ok(landed),
+        for (at, part, known) in asked {
+            let outcome = match known {
+                Some(outcome) => outcome,
                 None => {
                     let (outcome, more) = self.decide_whole(&part);
                     after.extend(more);
@@ -132,10 +134,37 @@ impl Node {
         parts
     }
 
-    /// Returns the shard whose leader decides on a change.
+    /// Returns the shard whose leader decides on a change: the one that it is appended to, as far
+    /// as it is there.
     #[must_use]
     pub fn shard_of(&self, change: &Change) -> Shard {
-        change.buffer().map_or(Shard::Layout, Shard::Buffer)
+        let shown = |name: &str| {
+            let buffer = self.state.buffer_named(name)?;
+            self.window_of_buffer(buffer).map(|_| buffer)
+        };
+        let buffer = match change {
+            Change::Select { view, .. } => self.state.buffer_of(*view),
+            Change::Board { name, .. } | Change::Append { name, .. } => shown(name),
+            Change::TagSegment { window, .. } if self.state.window(*window).is_some() => {
+                return Shard::Window(*window);
+            }
+            change => change.buffer(),
+        };
+        buffer.map_or(Shard::Layout, Shard::Buffer)
+    }
+
+    /// Returns the shards that one party must lead to carry out a change.
+    #[must_use]
+    pub fn shards_of(&self, change: &Change) -> Vec<Shard> {
+        let mut shards = vec![self.shard_of(change)];
+        if let Change::Close(id) = change
+            && let Some(window) = self.state.window(*id)
+        {
+            shards.extend([Shard::Window(*id), Shard::Buffer(window.tag)]);
+            let body = self.state.buffer_of(ViewId::Body(*id));
+            shards.extend(body.map(Shard::Buffer));
+        }
+        shards
     }
 
     /// Returns what the changes of a proposal are about, as it is now.
@@ -172,19 +201,19 @@ impl Node {
         }
     }
 
-    fn accepted_before(&self, proposal: &Proposal) -> Option<Vec<Landed>> {
-        let is_accepted = |id: BufferId| {
-            let buffer = self.state.buffer(id);
-            buffer
-                .and_then(|buffer| buffer.accepted(proposal.author))
-                .is_some_and(|known| known >= proposal.id)
-        };
-        // One that left its id left all of it: a leader accepts whole.
-        let mut marked = proposal.changes.iter().filter_map(|c| self.marked_by(c));
-        if !marked.any(is_accepted) {
-            return None;
+    /// Returns how a proposal ended, as the buffers know: one that left its id left all of it,
+    /// because a leader accepts whole. One that is older than what a buffer accepted of its author
+    /// since was not accepted, or it was and its author was told.
+    fn decided_before(&self, proposal: &Proposal) -> Option<Outcome> {
+        let accepted = |id: BufferId| self.state.buffer(id)?.accepted(proposal.author);
+        let marked = proposal.changes.iter().filter_map(|c| self.marked_by(c));
+        let known: Vec<ProposalId> = marked.filter_map(accepted).collect();
+        if known.contains(&proposal.id) {
+            return Some(Ok(self.places_of(proposal)));
         }
-        Some(self.places_of(proposal))
+        let words = "a later proposal of the same author came first; propose it anew";
+        let is_late = known.iter().any(|known| *known > proposal.id);
+        is_late.then(|| Err(Refusal::Refused(String::from(words))))
     }
 
     /// Returns the buffer in which a change leaves its proposal's id.

@@ -15,7 +15,7 @@ use super::{Authority, Output};
 use crate::ids::{AttachmentId, ConnectionId, Millis, ProposalId, SERVER, Shard};
 use crate::limits;
 use crate::message::ServerMessage;
-use crate::proposal::{Atomicity, Change, Outcome, Parts, Proposal, Refusal};
+use crate::proposal::{Atomicity, Change, Landed, Outcome, Parts, Proposal, Refusal};
 
 /// A proposal's name: whose, and which.
 pub(super) type Key = (AttachmentId, ProposalId);
@@ -52,6 +52,8 @@ impl Part {
 pub(super) struct Routed {
     part: Part,
     pub(super) deadline: Millis,
+    /// Whether its entries are in the log; then all of them are.
+    pub(super) is_landed: bool,
 }
 
 /// What waits for a leader that is away.
@@ -60,6 +62,21 @@ pub(super) struct Waiting {
     part: Part,
     /// When the author is told to retry; SERVER's own proposals wait until they are decided.
     pub(super) deadline: Option<Millis>,
+    /// When its leader may be asked again, which said that it cannot decide now.
+    pub(super) again_at: Option<Millis>,
+    /// Whether it is in the log, and its author has to be told.
+    is_landed: bool,
+}
+
+impl Waiting {
+    const fn new(part: Part, deadline: Option<Millis>) -> Self {
+        Self {
+            part,
+            deadline,
+            again_at: None,
+            is_landed: false,
+        }
+    }
 }
 
 /// Where a proposal goes.
@@ -96,10 +113,8 @@ impl Authority {
             atomicity: Atomicity::All,
             changes,
         };
-        self.waiting.push_back(Waiting {
-            part: Part::whole(proposal),
-            deadline: None,
-        });
+        let part = Part::whole(proposal);
+        self.waiting.push_back(Waiting::new(part, None));
         self.settle(now, out);
         id
     }
@@ -116,11 +131,14 @@ impl Authority {
             // Sent again before it was decided on: one answer is enough.
             return;
         }
+        if proposal.author == from && self.tell_again((from, id), out) {
+            return;
+        }
         let refusal = if proposal.author != from {
             Some(Refusal::Refused(String::from(
                 "a proposal names its own author",
             )))
-        } else if self.is_watcher(from) {
+        } else if self.is_watcher(from) && !is_recovery(&proposal) {
             Some(Refusal::NotGranted(String::from(
                 "a watching UI changes nothing",
             )))
@@ -134,7 +152,7 @@ impl Authority {
         }
         let deadline = Some(now.after(limits::PROPOSAL_WAIT_MS));
         let part = Part::whole(proposal);
-        self.waiting.push_back(Waiting { part, deadline });
+        self.waiting.push_back(Waiting::new(part, deadline));
         self.settle(now, out);
     }
 
@@ -152,11 +170,23 @@ impl Authority {
             let Some(waiting) = self.waiting.pop_front() else {
                 return;
             };
-            if let Some(kept) = self.route(now, waiting, &held, out) {
+            if waiting.is_landed {
+                let landed = self.landed(&waiting.part);
+                self.finish(&waiting.part, Ok(landed), out);
+                continue;
+            }
+            let kept = if waiting.again_at.is_some_and(|at| now < at) {
+                Some(waiting)
+            } else {
+                self.route(now, waiting, &held, out)
+            };
+            if let Some(kept) = kept {
                 let Proposal {
                     author, changes, ..
                 } = &kept.part.proposal;
-                let shards = changes.iter().map(|change| self.node.shard_of(change));
+                let shards = changes
+                    .iter()
+                    .flat_map(|change| self.node.shards_of(change));
                 held.extend(shards.map(|shard| (*author, shard)));
                 self.waiting.push_back(kept);
             }
@@ -171,7 +201,7 @@ impl Authority {
         held: &Held,
         out: &mut Vec<Output>,
     ) -> Option<Waiting> {
-        let Waiting { part, deadline } = waiting;
+        let Waiting { part, deadline, .. } = waiting;
         let goals = self.goals_of(&part.proposal, held);
         let is_split = goals.len() > 1;
         if is_split && part.at.is_none() {
@@ -188,7 +218,7 @@ impl Authority {
             match route {
                 Route::Leader(to, connection) => self.ask(now, part, (to, connection), out),
                 Route::Server => self.decide_here(&part, out),
-                Route::Nobody => kept = Some(Waiting { part, deadline }),
+                Route::Nobody => kept = Some(Waiting::new(part, deadline)),
                 Route::Missing(shard) => {
                     let refusal = Refusal::NotFound(alloc::format!("{shard}"));
                     self.finish(&part, Err(refusal), out);
@@ -211,8 +241,12 @@ impl Authority {
         let unanswered = self.unanswered.entry(to).or_default();
         *unanswered.entry(part.key()).or_default() += 1;
         let deadline = now.after(limits::PROPOSAL_DECIDE_MS);
-        self.routed
-            .insert((part.key(), to), Routed { part, deadline });
+        let routed = Routed {
+            part,
+            deadline,
+            is_landed: false,
+        };
+        self.routed.insert((routed.part.key(), to), routed);
     }
 
     /// Returns where a proposal goes, and which of its changes, in order.
@@ -221,16 +255,19 @@ impl Authority {
         let mut goals: BTreeMap<Route, Vec<usize>> = BTreeMap::new();
         match proposal.atomicity {
             Atomicity::All => {
-                let shards = proposal
-                    .changes
-                    .iter()
-                    .map(|change| self.node.shard_of(change));
+                let changes = proposal.changes.iter();
+                let shards = changes.flat_map(|change| self.node.shards_of(change));
                 let route = self.route_of(key, &shards.collect(), held);
                 goals.insert(route, (0..proposal.changes.len()).collect());
             }
             Atomicity::Each => {
                 for (shard, at) in self.node.parts_of(proposal) {
-                    let route = self.route_of(key, &BTreeSet::from([shard]), held);
+                    let changes = at.iter().map(|i| &proposal.changes[*i]);
+                    let mut shards: BTreeSet<Shard> = changes
+                        .flat_map(|change| self.node.shards_of(change))
+                        .collect();
+                    shards.insert(shard);
+                    let route = self.route_of(key, &shards, held);
                     goals.entry(route).or_default().extend(at);
                 }
                 goals.values_mut().for_each(|at| at.sort_unstable());
@@ -267,11 +304,11 @@ impl Authority {
     }
 
     /// Returns whether a leader can be asked now: it is not deciding on another part of the same
-    /// proposal, nor on too many.
+    /// proposal, nor on too many, nor on what was refused.
     fn may_ask(&self, key: Key, leader: AttachmentId) -> bool {
         let unanswered = self.unanswered.get(&leader);
         let is_full = unanswered.is_some_and(|all| all.len() >= limits::PROPOSAL_QUEUE_COUNT_MAX);
-        !is_full && !self.routed.contains_key(&(key, leader))
+        !is_full && !self.landing.is_astray(leader) && !self.routed.contains_key(&(key, leader))
     }
 
     fn decide_here(&mut self, part: &Part, out: &mut Vec<Output>) {
@@ -305,8 +342,8 @@ impl Authority {
     }
 
     /// Tells the author how a proposal ended.
-    fn answer(
-        &self,
+    pub(super) fn answer(
+        &mut self,
         author: AttachmentId,
         id: ProposalId,
         outcome: Outcome,
@@ -315,8 +352,11 @@ impl Authority {
         if author == SERVER {
             return out.push(Output::Decided(id, outcome));
         }
-        let party = self.parties.get(&author);
-        if let Some(connection) = party.and_then(|party| party.connection) {
+        let Some(party) = self.parties.get(&author) else {
+            return;
+        };
+        self.landing.tell((author, id), &outcome);
+        if let Some(connection) = party.connection {
             out.push(Output::Send(
                 connection,
                 ServerMessage::ProposeResult { id, outcome },
@@ -340,11 +380,49 @@ impl Authority {
             // Late: it went to another leader meanwhile, who knows whether it was applied.
             return;
         };
+        let Some(outcome) = self.true_outcome((key, from), &routed, outcome) else {
+            let deadline = (author != SERVER).then(|| now.after(limits::PROPOSAL_WAIT_MS));
+            return self.wait(routed.part, deadline);
+        };
         if author == SERVER && matches!(outcome, Err(Refusal::Retry(_))) {
-            return self.wait(routed.part, None);
+            let again_at = Some(now.after(limits::PROPOSAL_AGAIN_MS));
+            let waiting = Waiting::new(routed.part, None);
+            return self.insert_waiting(Waiting {
+                again_at,
+                ..waiting
+            });
         }
         self.settle(now, out);
         self.finish(&routed.part, outcome, out);
+    }
+
+    /// Returns how a proposal ended, as the log has it; none when it was accepted and its entries
+    /// were refused.
+    fn true_outcome(
+        &self,
+        (key, from): (Key, AttachmentId),
+        routed: &Routed,
+        outcome: Outcome,
+    ) -> Option<Outcome> {
+        let is_whole = routed.part.proposal.atomicity == Atomicity::All;
+        match outcome {
+            Err(_) if routed.is_landed && is_whole => Some(Ok(self.landed(&routed.part))),
+            Ok(_) if !routed.is_landed && self.landing.is_refused(from, key) => None,
+            outcome => Some(outcome),
+        }
+    }
+
+    /// Returns what is known of a part that landed and whose leader did not say more: nothing of
+    /// what was to follow outside the logs.
+    fn landed(&self, part: &Part) -> Vec<Landed> {
+        let mut places = self.node.places_of(&part.proposal);
+        for (place, change) in places.iter_mut().zip(&part.proposal.changes) {
+            if change.is_follow_up() {
+                let words = "the leader has left; it may have been done";
+                place.refusal = Some(Refusal::Refused(String::from(words)));
+            }
+        }
+        places
     }
 
     /// Counts an answer of a leader. Returns whether it has answered all that it was asked about
@@ -364,44 +442,73 @@ impl Authority {
         is_last
     }
 
-    /// Lets a part wait, ahead of what its author proposed later.
+    /// Lets a part wait, ahead of what its author proposed later; not of an author that has left.
     fn wait(&mut self, part: Part, deadline: Option<Millis>) {
-        let (author, id) = part.key();
+        self.insert_waiting(Waiting::new(part, deadline));
+    }
+
+    fn insert_waiting(&mut self, waiting: Waiting) {
+        let (author, id) = waiting.part.key();
+        if !self.node.is_attached(author) {
+            return;
+        }
         let is_later = |waiting: &Waiting| {
             let (of, later) = waiting.part.key();
             of == author && later > id
         };
         let place = self.waiting.iter().position(is_later);
-        let waiting = Waiting { part, deadline };
         self.waiting
             .insert(place.unwrap_or(self.waiting.len()), waiting);
     }
 
-    /// Proposals that a former leader has not decided on go to whoever leads now. The buffers know
-    /// which of them it had applied.
+    /// Proposals that a leader has not decided on, and about shards that it does not lead any more,
+    /// go to whoever leads now. Those whose entries are in the log are decided.
     pub(super) fn reroute(&mut self, now: Millis, former: AttachmentId) {
-        let (back, kept) = core::mem::take(&mut self.routed)
-            .into_iter()
-            .partition(|((_, to), _)| *to == former);
-        let back: BTreeMap<_, Routed> = back;
-        self.routed = kept;
-        for (((author, _), _), routed) in back {
-            let deadline = (author != SERVER).then(|| now.after(limits::PROPOSAL_WAIT_MS));
-            self.wait(routed.part, deadline);
-        }
+        self.reroute_those(now, former, Self::is_led);
     }
 
     /// A leader's connection ended, and with it what it was asked there.
     pub(super) fn reroute_unheard(&mut self, now: Millis, leader: AttachmentId) {
         self.unanswered.remove(&leader);
-        self.reroute(now, leader);
+        self.landing.begin(leader);
+        self.reroute_those(now, leader, |_, _, _| false);
+    }
+
+    fn reroute_those(
+        &mut self,
+        now: Millis,
+        former: AttachmentId,
+        is_kept: fn(&Self, &Part, AttachmentId) -> bool,
+    ) {
+        let routed = core::mem::take(&mut self.routed);
+        for ((key, to), routed) in routed {
+            let is_whole = routed.part.proposal.atomicity == Atomicity::All;
+            if to != former || is_kept(self, &routed.part, to) {
+                self.routed.insert((key, to), routed);
+            } else {
+                let deadline = (key.0 != SERVER).then(|| now.after(limits::PROPOSAL_WAIT_MS));
+                let waiting = Waiting::new(routed.part, deadline);
+                self.insert_waiting(Waiting {
+                    is_landed: routed.is_landed && is_whole,
+                    ..waiting
+                });
+            }
+        }
+    }
+
+    /// Returns whether an attachment leads all that a part is about.
+    fn is_led(&self, part: &Part, by: AttachmentId) -> bool {
+        let changes = part.proposal.changes.iter();
+        let mut shards = changes.flat_map(|change| self.node.shards_of(change));
+        shards.all(|shard| self.node.log().is_held_by(shard, by))
     }
 
     /// Drops what an attachment that left had proposed.
     pub(super) fn forget_proposals(&mut self, author: AttachmentId) {
-        self.routed.retain(|((of, _), _), _| *of != author);
+        // What a leader is asked about it may have done, so it is taken.
         self.waiting
             .retain(|waiting| waiting.part.key().0 != author);
+        self.landing.forget_author(author);
         self.gathered.retain(|(of, _), _| *of != author);
     }
 
@@ -420,6 +527,9 @@ impl Authority {
             if routed.part.key().0 == SERVER {
                 let deadline = now.after(limits::PROPOSAL_DECIDE_MS);
                 self.routed.insert(asked, Routed { deadline, ..routed });
+            } else if routed.is_landed && routed.part.proposal.atomicity == Atomicity::All {
+                let landed = self.landed(&routed.part);
+                self.finish(&routed.part, Ok(landed), out);
             } else {
                 let refusal = Refusal::Retry(String::from("the leading UI does not answer"));
                 self.finish(&routed.part, Err(refusal), out);
@@ -431,8 +541,21 @@ impl Authority {
             .partition(is_late);
         self.waiting = kept.into();
         for waiting in late {
+            if waiting.is_landed {
+                self.insert_waiting(waiting);
+                continue;
+            }
             let refusal = Refusal::Retry(String::from("the leader is away"));
             self.finish(&waiting.part, Err(refusal), out);
         }
     }
+}
+
+/// Returns whether a proposal shows what was typed and overtaken, which nobody is refused.
+fn is_recovery(proposal: &Proposal) -> bool {
+    let is_shown = |change: &Change| match change {
+        Change::Append { name, .. } => name.rsplit('/').next() == Some("+Recovered"),
+        _ => false,
+    };
+    proposal.changes.iter().all(is_shown)
 }

@@ -31,7 +31,12 @@ pub(super) struct Tail {
     is_conflict: bool,
     /// Whether the owner knows that it is not in the state.
     is_told: bool,
+    /// How often it was put off.
+    tried_count: u32,
 }
+
+/// How often a tail that is put off is proposed again at once.
+const TRIED_COUNT: u32 = 8;
 
 impl Tail {
     /// Returns whether it was gathered from this buffer for the snapshot that is on its way.
@@ -175,11 +180,16 @@ impl Client {
                 );
                 events.push(ClientEvent::Recovered(words));
             }
-            Err(Refusal::Retry(_)) => self.tails.push(tail),
-            Err(_) => {
-                tail.is_conflict = true;
+            Err(refusal) => {
+                let is_again = matches!(refusal, Refusal::Retry(_));
+                // What cannot even be shown now waits for what comes, so as not to go in circles.
+                let is_stuck = tail.tried_count >= TRIED_COUNT || (tail.is_conflict && !is_again);
+                tail.is_conflict |= !is_again;
+                tail.tried_count += u32::from(is_again);
                 self.tails.push(tail);
-                self.retry(out);
+                if !is_stuck {
+                    self.retry(out);
+                }
             }
         }
     }
@@ -304,6 +314,7 @@ pub(super) fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) 
         text,
         is_conflict: false,
         is_told: false,
+        tried_count: 0,
     })
 }
 

@@ -5,7 +5,7 @@ use alloc::vec;
 use super::*;
 use crate::edit::Splice;
 use crate::ids::Version;
-use crate::proposal::{Change, Outcome};
+use crate::proposal::{Atomicity, Change, Outcome, Proposal, Refusal};
 use crate::text::Span;
 
 fn propose(world: &mut World, index: usize, changes: Vec<Change>) -> ProposalId {
@@ -275,5 +275,191 @@ fn a_proposal_is_one_append_and_too_large_a_one_is_refused() {
     );
     wake(&mut world, first);
     assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+    world.check();
+}
+
+/// Says a proposal again, with the same id.
+fn propose_again(world: &mut World, index: usize, id: ProposalId, changes: Vec<Change>) {
+    let author = world.peer(index).node().attachment();
+    let proposal = Proposal {
+        author,
+        id,
+        atomicity: Atomicity::All,
+        changes,
+    };
+    world.peer(index).events.clear();
+    world.peer(index).say(ClientMessage::Propose(proposal));
+    world.run();
+}
+
+#[test]
+fn who_was_told_to_try_again_does_not_find_it_done_and_may_try_again() {
+    for is_decided in [false, true] {
+        let (mut world, first, tool, buffer, view) = started();
+        world.peer(first).is_held = true;
+        world.peer(first).is_asleep = !is_decided;
+        let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "#")]);
+        world.peer(first).is_asleep = true;
+        world.type_text(first, view, "1");
+        world.pass(limits::PROPOSAL_DECIDE_MS);
+        let told = outcome(&mut world, tool, id).unwrap().unwrap_err();
+        assert!(matches!(told, Refusal::Retry(_)), "{told:?}");
+        wake(&mut world, first);
+        assert_eq!(world.text(buffer), "abcdef1", "as it was told");
+        assert!(world.is_leading(first));
+        world.check();
+        // The leader began anew, and knows no older version.
+        let changes = vec![edit(buffer, 7, (0, 0), "#")];
+        propose_again(&mut world, tool, id, changes.clone());
+        assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+        assert_eq!(world.text(buffer), "#abcdef1");
+        // Once more, as after a lost answer: it is not applied again, and told the same.
+        propose_again(&mut world, tool, id, changes);
+        assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+        assert_eq!(world.text(buffer), "#abcdef1");
+        world.check();
+    }
+}
+
+#[test]
+fn what_was_put_off_is_not_said_to_be_done_because_a_later_one_was() {
+    let (mut world, first, tool, buffer, _) = started();
+    world.peer(first).is_asleep = true;
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "1")]);
+    world.pass(limits::PROPOSAL_DECIDE_MS);
+    wake(&mut world, first);
+    let later = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "2")]);
+    assert!(outcome(&mut world, tool, later).unwrap().is_ok());
+    propose_again(&mut world, tool, id, vec![edit(buffer, 6, (0, 0), "1")]);
+    assert!(outcome(&mut world, tool, id).unwrap().is_err());
+    assert_eq!(world.text(buffer), "2abcdef");
+    world.check();
+}
+
+#[test]
+fn what_is_in_the_log_is_told_as_done_though_its_leader_left_before_it_said_so() {
+    let (mut world, first, tool, _, _) = started();
+    let (_, view) = world.open(first, "/tmp/y");
+    let window = view.window().unwrap();
+    world.peer(first).is_held = true;
+    let id = propose(&mut world, tool, vec![Change::Close(window)]);
+    let is_append = |message: &ClientMessage| matches!(message, ClientMessage::Append(_));
+    let messages: Vec<_> = world.peer(first).to_daemon.iter().cloned().collect();
+    messages
+        .into_iter()
+        .filter(is_append)
+        .for_each(|message| world.receive(first, message));
+    takeover(&mut world, true);
+    assert!(outcome(&mut world, tool, id).unwrap().is_ok());
+    world.check();
+}
+
+#[test]
+fn what_was_refused_to_its_author_is_not_in_the_log() {
+    let (mut world, first, tool, buffer, _) = started();
+    let (other, _) = world.open(first, "/tmp/y");
+    let second = world.join(AttachmentKind::Ui, Takeover::Watch);
+    world.peer(first).is_held = true;
+    let changes = vec![edit(buffer, 6, (0, 0), "#"), edit(other, 0, (0, 0), "#")];
+    let id = propose(&mut world, tool, changes);
+    world.peer(first).is_asleep = true;
+    world.peer(second).say(ClientMessage::LeaseRequest {
+        shards: vec![Shard::Buffer(other)],
+        steal: true,
+    });
+    world.run();
+    wake(&mut world, first);
+    let told = outcome(&mut world, tool, id).unwrap();
+    assert_eq!(told, Err(Refusal::SplitLeadership));
+    assert_eq!(
+        (world.text(buffer), world.text(other)),
+        ("abcdef".into(), String::new())
+    );
+    assert!(!world.peer(first).client.is_recovering());
+    world.check();
+}
+
+#[test]
+fn the_daemon_waits_with_what_a_leader_cannot_decide_now() {
+    let (mut world, first, _, buffer, _) = started();
+    world.peer(first).is_asleep = true;
+    let mut out = Vec::new();
+    let changes = vec![edit(buffer, 6, (6, 6), "!")];
+    let id = world
+        .authority
+        .propose_as_server(world.now, changes, &mut out);
+    world.deliver(out);
+    let asked = |world: &mut World| {
+        let messages = world.peer(first).to_client.iter();
+        messages
+            .filter(|m| matches!(m, ServerMessage::Propose(_)))
+            .count()
+    };
+    let author = crate::ids::SERVER;
+    for count in 1..4 {
+        assert_eq!(asked(&mut world), count);
+        let outcome = Err(Refusal::Retry("not now".into()));
+        world.receive(
+            first,
+            ClientMessage::Decided {
+                author,
+                id,
+                outcome,
+            },
+        );
+        assert_eq!(asked(&mut world), count, "it is not asked at once");
+        let next = world.authority.next_deadline().unwrap();
+        assert!(next <= world.now.after(limits::PROPOSAL_AGAIN_MS));
+        world.pass(limits::PROPOSAL_AGAIN_MS);
+    }
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "abcdef!");
+    world.check();
+}
+
+#[test]
+fn a_selection_is_decided_on_by_whoever_leads_the_text() {
+    let (mut world, ui, tool, buffer, view) = started();
+    let leader = world.join(AttachmentKind::Tool, Takeover::Watch);
+    let id = world.peer(leader).node().attachment();
+    let now = world.now;
+    world.authority.allow_leases(now, id, Some(60_000));
+    world.peer(leader).say(ClientMessage::LeaseRequest {
+        shards: vec![Shard::Buffer(buffer)],
+        steal: false,
+    });
+    world.run();
+    assert!(world.peer(leader).node().leads(Shard::Buffer(buffer)) && world.is_leading(ui));
+    let select = Change::Select {
+        view,
+        at: Span::new(1, 3),
+    };
+    let both = vec![select.clone(), edit(buffer, 6, (6, 6), "!")];
+    for changes in [vec![select], both] {
+        let id = propose(&mut world, tool, changes);
+        let told = outcome(&mut world, tool, id).unwrap();
+        assert!(told.is_ok(), "{told:?}");
+    }
+    assert_eq!(
+        world.peer(ui).node().view(view).unwrap().dot,
+        Span::new(1, 3)
+    );
+    assert_eq!(world.text(buffer), "abcdef!");
+    world.check();
+}
+
+#[test]
+fn a_watcher_may_show_what_was_overtaken_and_nothing_else() {
+    let (mut world, _, _, _, _) = started();
+    let watcher = world.join(AttachmentKind::Ui, Takeover::Watch);
+    for (name, may) in [("/tmp/+Recovered", true), ("/tmp/+Errors", false)] {
+        let append = Change::Append {
+            name: name.into(),
+            text: "typed".into(),
+        };
+        let id = propose(&mut world, watcher, vec![append]);
+        let told = outcome(&mut world, watcher, id).unwrap();
+        assert_eq!(told.is_ok(), may, "{told:?}");
+    }
     world.check();
 }
