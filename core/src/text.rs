@@ -308,13 +308,21 @@ impl Text {
 
     /// Returns the byte at which a position stands; the end for what lies past it.
     pub(crate) fn byte_of(&self, q: u64) -> usize {
-        self.rope.char_to_byte(index(q.min(self.len())))
+        if q >= self.len() {
+            return self.len_in_bytes();
+        }
+        self.rope.char_to_byte(index(q))
     }
 
     /// Returns the span of a range of bytes, both ends between code points.
     pub(crate) fn span_of_bytes(&self, from: usize, to: usize) -> Span {
-        let q0 = self.rope.byte_to_char(from) as u64;
-        let q1 = self.rope.byte_to_char(to) as u64;
+        let (chunk, start, chars, _) = self.rope.chunk_at_byte(from);
+        let (before, behind) = chunk.split_at(from - start);
+        let q0 = chars as u64 + count(before);
+        let q1 = match behind.get(..to - from) {
+            Some(found) => q0 + count(found),
+            None => self.rope.byte_to_char(to) as u64,
+        };
         Span::new(q0, q1)
     }
 
@@ -328,9 +336,21 @@ impl Text {
         self.rope.byte(at)
     }
 
-    /// Returns the pieces of a range of bytes in order.
+    /// Returns the pieces of a range of bytes in order; both ends lie between code points.
     pub(crate) fn byte_chunks(&self, from: usize, to: usize) -> impl Iterator<Item = &str> {
-        self.rope.byte_slice(from..to).chunks()
+        // A slice of the rope finds both of its ends and measures itself: several times the cost
+        // of this, which a search pays for each match.
+        let (mut chunks, start, ..) = self.rope.chunks_at_byte(from);
+        let (mut skip, mut left) = (from - start, to.saturating_sub(from));
+        core::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            let chunk = &chunks.next()?[core::mem::take(&mut skip)..];
+            let chunk = &chunk[..left.min(chunk.len())];
+            left -= chunk.len();
+            Some(chunk)
+        })
     }
 
     /// Returns the bytes from an index on, in pieces; a code point may be cut at the first.
@@ -341,10 +361,26 @@ impl Text {
         core::iter::once(&first[at - start..]).chain(rest)
     }
 
-    /// Returns the pieces of a range of bytes from its end to its start.
+    /// Returns the pieces of a range of bytes from its end to its start; both ends lie between code
+    /// points.
     pub(crate) fn byte_chunks_back(&self, from: usize, to: usize) -> impl Iterator<Item = &str> {
-        let slice = self.rope.byte_slice(from..to);
-        slice.chunks_at_byte(slice.len_bytes()).0.reversed()
+        let (mut chunks, start, ..) = self.rope.chunks_at_byte(to);
+        let mut left = to.saturating_sub(from);
+        // The chunk that `to` lies in, up to there; then the chunks before it.
+        let mut head = (to > start).then(|| {
+            let chunk = chunks.next().unwrap_or_default();
+            chunks.prev();
+            &chunk[..to - start]
+        });
+        core::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            let chunk = head.take().or_else(|| chunks.prev())?;
+            let chunk = &chunk[chunk.len() - left.min(chunk.len())..];
+            left -= chunk.len();
+            Some(chunk)
+        })
     }
 
     /// Finds the next literal after `dot`, wrapping round, as B3 does; it may be `dot` itself.
@@ -563,6 +599,31 @@ mod tests {
         let text = decoder.decode(b"a\xFFb");
         assert_eq!(text.chars().count(), 3);
         assert_eq!(text.chars().nth(1).and_then(escaped_byte), Some(0xFF));
+    }
+
+    #[test]
+    fn ranges_of_bytes_come_in_pieces_both_ways() {
+        let source = "aé漢\u{10FEFF}b\n".repeat(500);
+        let text = Text::from(source.as_str());
+        let places: Vec<usize> = source.char_indices().map(|(at, _)| at).collect();
+        let some = || places.iter().copied().step_by(97).chain([source.len()]);
+        for (from, to) in some().flat_map(|from| some().map(move |to| (from, to))) {
+            if from > to {
+                continue;
+            }
+            let forth: String = text.byte_chunks(from, to).collect();
+            assert_eq!(forth, source[from..to], "{from} to {to}");
+            let mut back: Vec<&str> = text.byte_chunks_back(from, to).collect();
+            back.reverse();
+            assert_eq!(back.concat(), source[from..to], "{from} to {to}");
+            let q0 = source[..from].chars().count() as u64;
+            let q1 = q0 + source[from..to].chars().count() as u64;
+            assert_eq!(text.span_of_bytes(from, to), Span::new(q0, q1));
+        }
+        let empty = Text::new();
+        assert_eq!(empty.byte_chunks(0, 0).next(), None);
+        assert_eq!(empty.byte_chunks_back(0, 0).next(), None);
+        assert_eq!(empty.span_of_bytes(0, 0), Span::at(0));
     }
 
     #[test]

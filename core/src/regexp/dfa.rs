@@ -29,6 +29,15 @@ const CACHE_LEN_MAX: usize = 4 << 20;
 /// States that are kept whatever they cost, so that there is room to go on.
 const STATE_COUNT_MIN: usize = 8;
 
+/// What is special about a step, in its highest bits; the others say where the row of the next
+/// state begins. Most steps have none of these, and the loop that reads looks at nothing else.
+const FLAGS: u32 = MATCH | DEAD | IDLE;
+/// The pattern matched before the code point.
+const MATCH: u32 = 1 << 31;
+/// In the next state nothing can match any more.
+const DEAD: u32 = 1 << 30;
+/// In the next state nothing has begun.
+const IDLE: u32 = 1 << 29;
 /// A step that has not been computed.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -55,21 +64,13 @@ impl Key {
     }
 }
 
-/// What a state is to the loop that reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Dead,
-    Idle,
-    Busy,
-}
-
 pub(super) struct Dfa {
     mode: Mode,
     keys: Vec<Key>,
-    kinds: Vec<Kind>,
     ids: BTreeMap<Key, u32>,
-    /// For each state and class of code points, and for the end: the next state, times two, plus
-    /// one if the pattern matched before the code point.
+    /// Where searches begin, without and with the anchor that looks back.
+    starts: [u32; 2],
+    /// For each state a row: for each class of code points, and for the end, the step.
     steps: Vec<u32>,
     stride: usize,
     len: usize,
@@ -81,6 +82,7 @@ pub(super) struct Dfa {
 
 /// Where the reading stands.
 struct Reading {
+    /// The row of the state, and whether that is dead or idle.
     state: u32,
     matched: Option<usize>,
 }
@@ -90,8 +92,8 @@ impl Dfa {
         Self {
             mode,
             keys: Vec::new(),
-            kinds: Vec::new(),
             ids: BTreeMap::new(),
+            starts: [UNKNOWN; 2],
             steps: Vec::new(),
             stride: program.class_count() + 1,
             len: 0,
@@ -111,14 +113,14 @@ impl Dfa {
         prefix: Option<&Finder<'_>>,
     ) -> Option<usize> {
         let end = text.len_in_bytes();
-        let is_behind = match self.mode.direction {
-            Direction::Forward => from == 0 || text.byte_at(from - 1) == b'\n',
-            Direction::Backward if to == end => self.mode.is_end_a_line_end,
-            Direction::Backward => text.byte_at(to) == b'\n',
-        };
-        let key = self.first(program, is_behind);
+        let is_behind = program.has_anchors
+            && match self.mode.direction {
+                Direction::Forward => from == 0 || text.byte_at(from - 1) == b'\n',
+                Direction::Backward if to == end => self.mode.is_end_a_line_end,
+                Direction::Backward => text.byte_at(to) == b'\n',
+            };
         let mut reading = Reading {
-            state: self.intern(key),
+            state: self.start(program, is_behind),
             matched: None,
         };
         match self.mode.direction {
@@ -133,7 +135,7 @@ impl Dfa {
                 let class = (to < end).then(|| class_at(program, text, to));
                 // A match begins at the end of the range only if the search does.
                 if from < to && !self.mode.is_anchored {
-                    let mut key = self.keys[reading.state as usize].clone();
+                    let mut key = self.keys[self.index_of(reading.state)].clone();
                     key.is_searching = false;
                     reading.state = self.intern(key);
                 }
@@ -153,17 +155,24 @@ impl Dfa {
         }
     }
 
-    fn first(&self, program: &Program, is_behind: bool) -> Key {
+    /// Returns the state in which a search begins.
+    fn start(&mut self, program: &Program, is_behind: bool) -> u32 {
+        let known = self.starts[usize::from(is_behind)];
+        if known != UNKNOWN {
+            return known;
+        }
         let threads = if self.mode.is_anchored {
             alloc::vec![program.start]
         } else {
             Vec::new()
         };
-        Key {
+        let state = self.intern(Key {
             is_behind,
             is_searching: !self.mode.is_anchored,
             threads,
-        }
+        });
+        self.starts[usize::from(is_behind)] = state;
+        state
     }
 
     /// Reads a chunk that begins at byte `at`; returns whether something may still match.
@@ -172,44 +181,72 @@ impl Dfa {
         program: &Program,
         reading: &mut Reading,
         (chunk, at): (&str, usize),
-        prefix: Option<&Finder<'_>>,
+        mut prefix: Option<&Finder<'_>>,
     ) -> bool {
         let bytes = chunk.as_bytes();
-        let mut filter = prefix;
         let mut index = 0;
         while index < bytes.len() {
-            if let Some(finder) = filter
-                && self.kinds[reading.state as usize] == Kind::Idle
-            {
-                match finder.find(&bytes[index..]) {
-                    Some(offset) => index += offset,
-                    None => {
-                        // A match may begin here and go on in the next chunk.
-                        filter = None;
-                        let tail = (bytes.len() + 1).saturating_sub(finder.needle().len());
-                        index = chunk.floor_char_boundary(tail).max(index);
-                        continue;
-                    }
-                }
+            if reading.state & IDLE != 0 {
+                index = self.skip(program, reading.state, (chunk, index), &mut prefix);
             }
-            let byte = bytes[index];
-            let (class, len) = if byte < 0x80 {
-                (program.class_of_byte(byte), 1)
+            let mut row = reading.state & !FLAGS;
+            while let Some(byte) = bytes.get(index).filter(|byte| **byte < 0x80) {
+                let step = self.steps[row as usize + program.class_of_byte(*byte)];
+                if step & FLAGS != 0 {
+                    break;
+                }
+                row = step;
+                index += 1;
+            }
+            if index == bytes.len() {
+                // An idle state that was not left keeps its flag.
+                if row != reading.state & !FLAGS {
+                    reading.state = row;
+                }
+                return true;
+            }
+            let (class, len) = if bytes[index] < 0x80 {
+                (program.class_of_byte(bytes[index]), 1)
             } else {
                 let c = first_char(&chunk[index..]);
                 (program.class_of(c), c.len_utf8())
             };
-            let step = self.step_to(program, reading.state, class);
-            if step & 1 == 1 {
+            let step = self.step_to(program, row, class);
+            if step & MATCH != 0 {
                 reading.matched = Some(at + index);
             }
-            reading.state = step >> 1;
-            if self.kinds[reading.state as usize] == Kind::Dead {
+            reading.state = step & !MATCH;
+            if step & DEAD != 0 {
                 return false;
             }
             index += len;
         }
         true
+    }
+
+    /// Returns the first byte of a chunk, from `index` on, that may lead out of an idle state. A
+    /// prefix that is not in the chunk is not looked for again.
+    fn skip(
+        &self,
+        program: &Program,
+        state: u32,
+        (chunk, index): (&str, usize),
+        prefix: &mut Option<&Finder<'_>>,
+    ) -> usize {
+        let bytes = &chunk.as_bytes()[index..];
+        if let Some(finder) = *prefix {
+            if let Some(offset) = finder.find(bytes) {
+                return index + offset;
+            }
+            // A match may begin here and go on in the next chunk.
+            *prefix = None;
+            let tail = (chunk.len() + 1).saturating_sub(finder.needle().len());
+            return chunk.floor_char_boundary(tail).max(index);
+        }
+        let row = (state & !FLAGS) as usize;
+        let row = &self.steps[row..row + self.stride];
+        let stays = |byte: &u8| *byte < 0x80 && row[program.class_of_byte(*byte)] == state;
+        index + bytes.iter().take_while(|byte| stays(byte)).count()
     }
 
     /// Reads a chunk that ends at byte `at`, backwards.
@@ -223,24 +260,28 @@ impl Dfa {
         let bytes = chunk.as_bytes();
         let start = at - bytes.len();
         let mut index = bytes.len();
-        while index > 0 {
-            let byte = bytes[index - 1];
-            let (class, len) = if byte < 0x80 {
-                (program.class_of_byte(byte), 1)
+        let mut row = reading.state & !FLAGS;
+        while let Some(byte) = bytes[..index].last() {
+            let (class, len) = if *byte < 0x80 {
+                (program.class_of_byte(*byte), 1)
             } else {
                 let c = chunk[..index].chars().next_back().unwrap_or_default();
                 (program.class_of(c), c.len_utf8())
             };
-            let step = self.step_to(program, reading.state, class);
-            if step & 1 == 1 {
-                reading.matched = Some(start + index);
+            let mut step = self.steps[row as usize + class];
+            if step & FLAGS != 0 {
+                step = self.step_to(program, row, class);
+                if step & MATCH != 0 {
+                    reading.matched = Some(start + index);
+                }
+                if step & DEAD != 0 {
+                    return false;
+                }
             }
-            reading.state = step >> 1;
-            if self.kinds[reading.state as usize] == Kind::Dead {
-                return false;
-            }
+            row = step & !FLAGS;
             index -= len;
         }
+        reading.state = row;
         true
     }
 
@@ -253,27 +294,31 @@ impl Dfa {
         at: usize,
     ) -> Option<usize> {
         let class = class.unwrap_or(self.stride - 1);
-        let step = self.step_to(program, reading.state, class);
-        if step & 1 == 1 {
+        let step = self.step_to(program, reading.state & !FLAGS, class);
+        if step & MATCH != 0 {
             Some(at)
         } else {
             reading.matched
         }
     }
 
+    fn index_of(&self, state: u32) -> usize {
+        (state & !FLAGS) as usize / self.stride
+    }
+
     #[inline]
-    fn step_to(&mut self, program: &Program, state: u32, class: usize) -> u32 {
-        let step = self.steps[state as usize * self.stride + class];
+    fn step_to(&mut self, program: &Program, row: u32, class: usize) -> u32 {
+        let step = self.steps[row as usize + class];
         if step == UNKNOWN {
-            self.compute(program, state, class)
+            self.compute(program, row, class)
         } else {
             step
         }
     }
 
     #[cold]
-    fn compute(&mut self, program: &Program, state: u32, class: usize) -> u32 {
-        let key = self.keys[state as usize].clone();
+    fn compute(&mut self, program: &Program, row: u32, class: usize) -> u32 {
+        let key = self.keys[self.index_of(row)].clone();
         let c = (class + 1 < self.stride)
             .then(|| program.example(class))
             .flatten();
@@ -282,38 +327,40 @@ impl Dfa {
         if is_full {
             self.forget();
         }
-        let step = self.intern(next) * 2 + u32::from(is_match);
+        let step = self.intern(next) | if is_match { MATCH } else { 0 };
         if !is_full {
-            self.steps[state as usize * self.stride + class] = step;
+            self.steps[row as usize + class] = step;
         }
         step
     }
 
     fn forget(&mut self) {
         self.keys.clear();
-        self.kinds.clear();
         self.ids.clear();
+        self.starts = [UNKNOWN; 2];
         self.steps.clear();
         self.len = 0;
     }
 
+    /// Returns the row of a state, and whether it is dead or idle.
     fn intern(&mut self, key: Key) -> u32 {
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
-        let id = u32::try_from(self.keys.len()).expect("the cache holds fewer states");
-        self.kinds.push(if key.is_dead() {
-            Kind::Dead
+        let row = u32::try_from(self.steps.len()).expect("the cache holds fewer states");
+        assert!(row & FLAGS == 0, "the cache holds fewer states");
+        let kind = if key.is_dead() {
+            DEAD
         } else if key.is_idle() {
-            Kind::Idle
+            IDLE
         } else {
-            Kind::Busy
-        });
+            0
+        };
         self.len += 4 * self.stride + 8 * key.threads.len() + 128;
         self.steps.resize(self.steps.len() + self.stride, UNKNOWN);
         self.keys.push(key.clone());
-        self.ids.insert(key, id);
-        id
+        self.ids.insert(key, row | kind);
+        row | kind
     }
 
     /// Returns the state behind a code point, or behind the end, and whether the pattern matched
@@ -355,7 +402,7 @@ impl Dfa {
             }
         }
         let next = Key {
-            is_behind: c == Some('\n'),
+            is_behind: program.has_anchors && c == Some('\n'),
             is_searching: key.is_searching && !is_match,
             threads,
         };

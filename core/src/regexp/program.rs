@@ -48,6 +48,8 @@ pub(super) struct Inst {
 pub(super) struct Program {
     pub(super) insts: Vec<Inst>,
     pub(super) start: At,
+    /// Whether there is a `^` or a `$`.
+    pub(super) has_anchors: bool,
     /// Where each class of code points begins, from the lowest; code points of one class are alike
     /// to every instruction. The newline is a class of its own.
     bounds: Vec<u32>,
@@ -84,6 +86,7 @@ impl Program {
         let mut program = Self {
             insts: builder.insts,
             start: whole.first,
+            has_anchors: parsed.items.iter().any(is_anchor),
             bounds,
             ascii: [0; 128],
         };
@@ -233,6 +236,10 @@ impl Builder {
             last: close,
         });
     }
+}
+
+const fn is_anchor(item: &Item) -> bool {
+    matches!(item, Item::LineStart | Item::LineEnd)
 }
 
 /// Returns where classes of code points begin, in order, the first one at 0.
