@@ -3,7 +3,9 @@
 //! 1. Children sit behind `Arc` in persistent maps: a clone costs the same with ten shards and
 //!    with ten thousand, and a snapshot is a clone.
 //! 2. [`State::apply`] is the only writer. It is total, deterministic, and refuses with a value.
-//! 3. A shard is known once it has an applied seq, be it 0: the metalog's ShardNew gives it one,
+//! 3. Which windows concern a buffer is kept beside them, so that a key costs the same with any
+//!    number of windows. It is no part of the state: it follows from the windows.
+//! 4. A shard is known once it has an applied seq, be it 0: the metalog's ShardNew gives it one,
 //!    or a leader that makes the shard ahead of the metalog.
 
 mod apply;
@@ -13,14 +15,14 @@ pub mod snapshot;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use rpds::RedBlackTreeMapSync;
-use serde::{Deserialize, Serialize};
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
+use serde::Serialize;
 
 pub use self::apply::ApplyError;
 pub use self::hash::combine;
 use self::snapshot::{Snapshot, SnapshotReader};
 use crate::buffer::Buffer;
-use crate::entry::APPLY_VERSION;
+use crate::entry::{APPLY_VERSION, Body};
 use crate::ids::{BufferId, Seq, Shard, TermId, ViewId, WindowId};
 use crate::layout::Layout;
 use crate::meta::Meta;
@@ -28,7 +30,7 @@ use crate::term::Term;
 use crate::window::Window;
 
 /// The state of a session. Cloning shares everything and costs nanoseconds.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct State {
     meta: Arc<Meta>,
     layout: Option<Arc<Layout>>,
@@ -36,6 +38,9 @@ pub struct State {
     windows: RedBlackTreeMapSync<WindowId, Arc<Window>>,
     terms: RedBlackTreeMapSync<TermId, Arc<Term>>,
     applied: RedBlackTreeMapSync<Shard, Seq>,
+    /// Each window with its tag and with the buffer of its body.
+    #[serde(skip)]
+    shown: RedBlackTreeSetSync<(BufferId, WindowId)>,
 }
 
 /// Bytes that are no snapshot of this version.
@@ -135,8 +140,8 @@ impl State {
             ViewId::Column(column) => Some(self.layout()?.column(column)?.tag),
             ViewId::Tag(window) => Some(self.window(window)?.tag),
             ViewId::Body(window) => match self.window(window)?.body {
-                crate::entry::Body::Buffer(buffer) => Some(buffer),
-                crate::entry::Body::Term(_) => None,
+                Body::Buffer(buffer) => Some(buffer),
+                Body::Term(_) => None,
             },
         }
     }
@@ -150,11 +155,42 @@ impl State {
         self.buffers().find(is_named).map(|(id, _)| id)
     }
 
-    /// Returns the windows that show a buffer in their body, in order of id.
+    /// Returns the windows that show a buffer in their body, in order of id. Costs their number.
     pub fn windows_of(&self, buffer: BufferId) -> impl Iterator<Item = WindowId> + '_ {
-        self.windows()
-            .filter(move |(_, window)| window.body == crate::entry::Body::Buffer(buffer))
-            .map(|(id, _)| id)
+        let body = Body::Buffer(buffer);
+        let is_body = move |id: &WindowId| self.window(*id).is_some_and(|it| it.body == body);
+        self.windows_with(buffer).filter(is_body)
+    }
+
+    /// Returns the windows that have a buffer as their body or as their tag, in order of id. Costs
+    /// their number.
+    pub fn windows_with(&self, buffer: BufferId) -> impl Iterator<Item = WindowId> + '_ {
+        let all = (buffer, WindowId::new(0))..=(buffer, WindowId::new(u64::MAX));
+        self.shown.range(all).map(|(_, window)| *window)
+    }
+
+    fn set_windows(&mut self, windows: RedBlackTreeMapSync<WindowId, Arc<Window>>) {
+        self.windows = windows;
+        let ids: Vec<WindowId> = self.windows.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.note_window(id, true));
+    }
+
+    /// Keeps in step with a window that came or goes.
+    fn note_window(&mut self, id: WindowId, is_there: bool) {
+        let Some(window) = self.windows.get(&id) else {
+            return;
+        };
+        let body = match window.body {
+            Body::Buffer(body) => Some(body),
+            Body::Term(_) => None,
+        };
+        for buffer in [Some(window.tag), body].into_iter().flatten() {
+            if is_there {
+                self.shown.insert_mut((buffer, id));
+            } else {
+                self.shown.remove_mut(&(buffer, id));
+            }
+        }
     }
 
     /// Makes a shard known ahead of its ShardNew, as the leader that creates it does.
@@ -170,7 +206,10 @@ impl State {
             Shard::Meta => return,
             Shard::Layout => self.layout = None,
             Shard::Buffer(id) => drop_key(&mut self.buffers, &id),
-            Shard::Window(id) => drop_key(&mut self.windows, &id),
+            Shard::Window(id) => {
+                self.note_window(id, false);
+                drop_key(&mut self.windows, &id);
+            }
             Shard::Term(id) => drop_key(&mut self.terms, &id),
         }
         drop_key(&mut self.applied, &shard);

@@ -6,7 +6,6 @@
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::{Node, NodeError};
 use crate::buffer::Buffer;
@@ -123,16 +122,8 @@ impl Node {
         if touched.is_empty() {
             return Ok(());
         }
-        let is_concerned = |body: Body, tag: BufferId, touched: &BTreeSet<BufferId>| match body {
-            Body::Buffer(id) => touched.contains(&id) || touched.contains(&tag),
-            Body::Term(_) => false,
-        };
-        let windows: Vec<WindowId> = self
-            .state
-            .windows()
-            .filter(|(_, window)| is_concerned(window.body, window.tag, &touched))
-            .map(|(id, _)| id)
-            .collect();
+        let windows = touched.iter().flat_map(|id| self.state.windows_with(*id));
+        let windows: BTreeSet<WindowId> = windows.collect();
         for window in windows {
             self.refresh_tag(window)?;
         }

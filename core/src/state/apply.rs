@@ -98,14 +98,23 @@ impl State {
     }
 
     fn apply_window(&mut self, id: WindowId, op: &WindowOp) -> Result<Effect, OpError> {
-        if let Some(window) = self.windows.get_mut(&id) {
-            Arc::make_mut(window).apply(op)?;
-        } else {
-            let WindowOp::Create { tag, body } = op else {
-                return Err(OpError::Create);
-            };
-            self.windows
-                .insert_mut(id, Arc::new(Window::new(*tag, *body)));
+        match (self.windows.get_mut(&id), op) {
+            (Some(window), WindowOp::Create { .. } | WindowOp::Setting { .. }) => {
+                Arc::make_mut(window).apply(op)?;
+            }
+            (Some(_), WindowOp::Body(_)) => {
+                self.note_window(id, false);
+                let window = self.windows.get_mut(&id);
+                let applied = window.map_or(Ok(()), |window| Arc::make_mut(window).apply(op));
+                self.note_window(id, true);
+                applied?;
+            }
+            (None, WindowOp::Create { tag, body }) => {
+                self.windows
+                    .insert_mut(id, Arc::new(Window::new(*tag, *body)));
+                self.note_window(id, true);
+            }
+            (None, WindowOp::Body(_) | WindowOp::Setting { .. }) => return Err(OpError::Create),
         }
         Ok(Effect::None)
     }

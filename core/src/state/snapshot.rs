@@ -323,7 +323,7 @@ impl SnapshotReader {
                 let Some((windows, count)) = take_first(bytes)? else {
                     return Ok(false);
                 };
-                self.state.windows = windows;
+                self.state.set_windows(windows);
                 self.begin_term(count);
             }
             Next::Term => {

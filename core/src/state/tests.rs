@@ -5,9 +5,7 @@ use alloc::vec;
 
 use super::*;
 use crate::edit::Splice;
-use crate::entry::{
-    ApplyLimits, Body, BufferKind, BufferOp, Dot, Entry, LayoutOp, MetaOp, Op, WindowOp,
-};
+use crate::entry::{ApplyLimits, BufferKind, BufferOp, Dot, Entry, LayoutOp, MetaOp, Op, WindowOp};
 use crate::ids::{AttachmentId, Epoch, GroupId, SERVER};
 use crate::text::Span;
 
@@ -379,4 +377,48 @@ fn what_a_party_set_goes_with_it_and_epochs_only_rise() {
         script.0.apply(Shard::Meta, &reused).is_err(),
         "an attachment id is never reused"
     );
+}
+
+#[test]
+fn the_windows_of_a_buffer_are_those_that_show_it() {
+    let mut script = Script::new();
+    let check = |state: &State| {
+        for buffer in 0..9 {
+            let buffer = BufferId::new(buffer);
+            let shows = |window: &Window| window.body == Body::Buffer(buffer);
+            let all: Vec<_> = state.windows().collect();
+            let of: Vec<_> = all
+                .iter()
+                .filter(|(_, w)| shows(w))
+                .map(|(id, _)| *id)
+                .collect();
+            assert_eq!(state.windows_of(buffer).collect::<Vec<_>>(), of);
+            let has = |window: &Window| shows(window) || window.tag == buffer;
+            let with: Vec<_> = all
+                .iter()
+                .filter(|(_, w)| has(w))
+                .map(|(id, _)| *id)
+                .collect();
+            assert_eq!(state.windows_with(buffer).collect::<Vec<_>>(), with);
+        }
+    };
+    check(&script.0);
+    let (other, shard) = (BufferId::new(7), Shard::Window(WindowId::new(5)));
+    script.run(Shard::Meta, Op::Meta(MetaOp::ShardNew(shard)));
+    let (tag, body) = (other, Body::Buffer(BODY));
+    let ops = [
+        WindowOp::Create { tag, body },
+        WindowOp::Body(Body::Buffer(other)),
+        WindowOp::Body(Body::Term(TermId::new(1))),
+        WindowOp::Body(body),
+    ];
+    for op in ops {
+        script.run(shard, Op::Window(op));
+        check(&script.0);
+        check(&State::from_snapshot(&script.0.to_snapshot()).unwrap());
+    }
+    assert_eq!(script.0.windows_of(BODY).count(), 2);
+    script.run(Shard::Meta, Op::Meta(MetaOp::ShardDel(shard)));
+    check(&script.0);
+    assert_eq!(script.0.windows_with(other).count(), 0);
 }
