@@ -29,7 +29,7 @@ pub use apex_core_bench::{edit, stats, table, trace};
 pub use self::error::BenchError;
 
 /// The benches, in the order in which they run.
-pub const NAMES: [&str; 3] = ["edit", "keys", "tools"];
+pub const NAMES: [&str; 6] = ["edit", "scale", "snapshot", "regexp", "keys", "tools"];
 
 /// Runs a bench and writes its table.
 ///

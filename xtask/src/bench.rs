@@ -11,7 +11,7 @@ use crate::process::Step;
 use crate::say::say;
 
 /// The benches of `tests/core-bench`, which need neither apex's programs nor its tools.
-const OF_CORE: [&str; 1] = ["edit"];
+const OF_CORE: [&str; 4] = ["edit", "scale", "snapshot", "regexp"];
 
 /// Runs the benches of these names, or all of them.
 pub(crate) fn run(names: &[OsString]) -> Result<(), ChoreError> {

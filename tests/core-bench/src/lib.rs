@@ -16,12 +16,20 @@ pub mod peer;
 
 pub mod edit;
 
+pub mod session;
+
+pub mod snapshot;
+
+pub mod regexp;
+
+pub mod scale;
+
 use std::io::Write;
 
 pub use self::error::BenchError;
 
 /// The benches, in the order in which they run.
-pub const NAMES: [&str; 1] = ["edit"];
+pub const NAMES: [&str; 4] = ["edit", "scale", "snapshot", "regexp"];
 
 /// Runs a bench and writes its table.
 ///
@@ -30,6 +38,9 @@ pub const NAMES: [&str; 1] = ["edit"];
 pub fn run(name: &str, out: &mut impl Write) -> Result<(), BenchError> {
     let table = match name {
         "edit" => edit::run(15)?,
+        "scale" => scale::run(15)?,
+        "snapshot" => snapshot::run(15)?,
+        "regexp" => regexp::run(7)?,
         _ => {
             let words = format!("there is no bench `{name}`; there are {}", NAMES.join(", "));
             return Err(BenchError::Wrong(words));

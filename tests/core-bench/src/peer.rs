@@ -1,12 +1,13 @@
 //! Programs that apex is measured beside, each in a process of its own.
 //!
 //! - `rope`: a bare rope with the system's allocator, as most programs have it.
+//! - `grep`: the system's own.
 //! - `peers`: replicated text libraries with apex's allocator. It is a workspace of its own,
 //!   `tests/peers`, and may not be there: `APEX_PEERS` says where it is.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::BenchError;
 use crate::stats::Samples;
@@ -68,11 +69,36 @@ pub fn library(
     measure(peers, &[library.as_ref(), mode, path.as_os_str()])
 }
 
-/// Runs a program that prints times.
+/// Returns how many lines of a file match, by the system's grep.
+///
+/// # Errors
+/// There is no grep, or it fails.
+pub fn grep(locale: &str, pattern: &str, file: &Path) -> Result<u64, BenchError> {
+    let path = Path::new("grep");
+    let args = ["-c", "-a", "-E", "-e", pattern];
+    let ended = run(program_in(path, locale).args(args).arg(file), path)?;
+    let words = String::from_utf8_lossy(&ended.stdout);
+    words.trim().parse().map_err(|_| {
+        let why = String::from_utf8_lossy(&ended.stderr);
+        BenchError::Wrong(format!("grep {args:?}: {words}{why}"))
+    })
+}
+
 #[expect(clippy::disallowed_methods, reason = "peers are programs")]
+fn program_in(path: &Path, locale: &str) -> Command {
+    let mut command = Command::new(path);
+    command.env("LC_ALL", locale);
+    command
+}
+
+fn run(command: &mut Command, path: &Path) -> Result<Output, BenchError> {
+    let ended = command.output();
+    ended.map_err(|error| BenchError::Read(path.into(), error))
+}
+
+/// Runs a program that prints times.
 fn measure(path: &Path, args: &[&OsStr]) -> Result<Samples, BenchError> {
-    let ended = Command::new(path).args(args).output();
-    let ended = ended.map_err(|error| BenchError::Read(path.into(), error))?;
+    let ended = run(program_in(path, "C").args(args), path)?;
     let words = String::from_utf8_lossy(&ended.stdout);
     let times: Result<Vec<f64>, _> = words.lines().map(str::parse).collect();
     let mut samples = Samples::default();
