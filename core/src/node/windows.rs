@@ -183,7 +183,7 @@ impl Node {
         if self.leads(Shard::Buffer(body)) {
             self.append_buffer(body, BufferOp::ViewAdd(ViewId::Body(id)))?;
         }
-        self.place(id, place)?;
+        self.place(id, &place)?;
         self.refresh_tags()?;
         Ok(id)
     }
@@ -235,18 +235,18 @@ impl Node {
         let unplaced: Vec<WindowId> = all.filter(|id| !placed.contains(id)).collect();
         for window in &unplaced {
             let place = self.place_for(Placement::LastColumn)?;
-            self.place(*window, place)?;
+            self.place(*window, &place)?;
         }
         Ok(!unplaced.is_empty())
     }
 
-    fn place(&mut self, window: WindowId, place: Place) -> Result<(), NodeError> {
+    fn place(&mut self, window: WindowId, place: &Place) -> Result<(), NodeError> {
         let Place {
             column,
             index,
             weight,
             split,
-        } = place;
+        } = *place;
         self.append_layout(LayoutOp::WindowAdd {
             window,
             column,

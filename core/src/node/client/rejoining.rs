@@ -192,7 +192,7 @@ impl Client {
     pub(super) fn give_up_asked(&mut self, events: &mut Vec<ClientEvent>) {
         for (id, tail) in core::mem::take(&mut self.proposed) {
             self.unconfirmed.answer(id);
-            self.tails.push(tail.as_conflict());
+            self.tails.push(tail.into_conflict());
         }
         for id in core::mem::take(&mut self.unconfirmed.asked).into_keys() {
             let words = "the connection was gone for too long; look whether it was done";

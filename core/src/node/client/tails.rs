@@ -45,7 +45,7 @@ impl Tail {
     }
 
     /// Returns it as one that is only shown.
-    pub(super) fn as_conflict(self) -> Self {
+    pub(super) fn into_conflict(self) -> Self {
         Self {
             is_conflict: true,
             ..self
