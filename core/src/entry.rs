@@ -16,6 +16,7 @@ use crate::ids::{
     AttachmentId, BufferId, ColumnId, Epoch, ExecId, GroupId, NoticeId, ProcessId, ProposalId,
     RuleId, Seq, SessionId, Shard, TermId, Version, ViewId, WindowId,
 };
+use crate::limits;
 use crate::text::Span;
 
 /// Version of `apply`: mixed into every state hash, and told in the first frame.
@@ -100,6 +101,32 @@ impl Op {
                 | (Self::Term(_), Shard::Term(_))
         )
     }
+
+    /// Returns a text of the operation that is longer than it may be in a new entry: what it is,
+    /// and the most bytes of it. An entry that is in a log already is applied whatever it holds.
+    #[must_use]
+    pub fn too_long(&self) -> Option<(&'static str, usize)> {
+        let name = |name: &String| (name.len(), "the name", limits::NAME_LEN_MAX);
+        let key = |key: &String| (key.len(), "the name of the setting", limits::NAME_LEN_MAX);
+        let (len, what, most) = match self {
+            Self::Buffer(
+                BufferOp::Create { name: text, .. } | BufferOp::Name { name: text, .. },
+            ) => name(text),
+            Self::Buffer(BufferOp::Annotate { layer, .. }) => name(layer),
+            Self::Buffer(BufferOp::Load { text }) => {
+                (text.len(), "the text to load", limits::PIECE_LEN_MAX)
+            }
+            Self::Buffer(BufferOp::Setting { key: text, .. })
+            | Self::Window(WindowOp::Setting { key: text, .. })
+            | Self::Meta(MetaOp::Setting { key: text, .. }) => key(text),
+            Self::Meta(MetaOp::Label(text) | MetaOp::Attach { name: text, .. }) => name(text),
+            Self::Meta(MetaOp::Notify { text, .. }) => {
+                (text.len(), "the notice", limits::MESSAGE_LEN_MAX)
+            }
+            _ => return None,
+        };
+        (len > most).then_some((what, most))
+    }
 }
 
 /// What a buffer is for.
@@ -177,7 +204,7 @@ pub enum BufferOp {
     },
     /// Appends text read from the file. No undo, no view moves, the buffer stays clean.
     Load {
-        /// At most [`crate::limits::PIECE_LEN_MAX`] bytes.
+        /// At most [`limits::PIECE_LEN_MAX`] bytes.
         text: String,
     },
     /// Changes the text, as part of an undo group.

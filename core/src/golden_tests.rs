@@ -9,6 +9,7 @@
 //! 4. A value that holds others spells them out: a list of cases would change it as it grows.
 //! 5. A snapshot may change, with `APPLY_VERSION`: its lines are named after the version.
 
+mod fuzz;
 mod messages;
 mod meta;
 mod ops;

@@ -6,7 +6,8 @@
 
 /// Largest frame on a connection, header included.
 pub const FRAME_LEN_MAX: usize = 8 << 20;
-/// Largest text one splice, load or snapshot piece may carry, in bytes of UTF-8.
+/// Largest text one load or piece of a snapshot may carry, in bytes of UTF-8. Longer text that is
+/// typed or pasted is cut into edits of as much.
 pub const PIECE_LEN_MAX: usize = 1 << 20;
 /// Most splices in one edit.
 pub const SPLICE_COUNT_MAX: usize = 1 << 18;
@@ -14,6 +15,10 @@ pub const SPLICE_COUNT_MAX: usize = 1 << 18;
 pub const APPEND_LEN_MAX: usize = 4 << 20;
 /// Most bytes of entries that one proposal makes: they are one append, whatever else it brings.
 pub const PROPOSAL_LEN_MAX: usize = 3 << 20;
+/// Most bytes of one entry, which is never cut: an append has room for it.
+pub const ENTRY_LEN_MAX: usize = APPEND_LEN_MAX;
+/// Most shards of a session: one frame says where all of them stand, and what they hash to.
+pub const SHARD_COUNT_MAX: usize = 80_000;
 /// Longest name of a session, buffer, setting or tool, in bytes.
 pub const NAME_LEN_MAX: usize = 4096;
 /// Longest message that a person reads (notice, refusal, error), in bytes.
@@ -83,9 +88,34 @@ pub const COUNTER_STRIDE: u64 = 1 << 32;
 /// Largest attachment id: what the bits above the counter can hold.
 pub const ATTACHMENT_MAX: u64 = (1 << (64 - COUNTER_BITS)) - 1;
 
+/// Most bytes that a shard takes in such a frame: its name, a seq, two hashes.
+const SHARD_HASH_LEN_MAX: usize = 11 + 10 + 32 + 32;
+/// Fewest bytes of a splice and of an annotation in a text of 128 MiB, so that as many as there may
+/// be fit into an entry: positions, lengths and single bytes.
+const SPLICE_LEN_MIN: usize = 2 * 4 + 2;
+const ANNOTATION_LEN_MIN: usize = 2 * 4 + 3;
+
+// What is cut into pieces fits into what carries the pieces.
 const _: () = assert!(PIECE_LEN_MAX * 2 <= APPEND_LEN_MAX);
 const _: () = assert!(PROPOSAL_LEN_MAX + PIECE_LEN_MAX <= APPEND_LEN_MAX);
+const _: () = assert!(PIECE_LEN_MAX < ENTRY_LEN_MAX && ENTRY_LEN_MAX <= APPEND_LEN_MAX);
 const _: () = assert!(APPEND_LEN_MAX * 2 <= FRAME_LEN_MAX);
-const _: () = assert!(MESSAGE_LEN_MAX < PIECE_LEN_MAX);
-const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS);
-const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS);
+const _: () = assert!(FRAME_LEN_MAX <= u32::MAX as usize);
+const _: () = assert!(SHARD_COUNT_MAX * SHARD_HASH_LEN_MAX + PIECE_LEN_MAX <= FRAME_LEN_MAX);
+const _: () = assert!(SPLICE_COUNT_MAX * SPLICE_LEN_MIN <= ENTRY_LEN_MAX);
+const _: () = assert!(ANNOTATION_COUNT_MAX * ANNOTATION_LEN_MIN <= ENTRY_LEN_MAX);
+// Words name things.
+const _: () = assert!(NAME_LEN_MAX * 2 <= MESSAGE_LEN_MAX && MESSAGE_LEN_MAX < PIECE_LEN_MAX);
+// What is kept has room for one of what is kept.
+const _: () = assert!(NOTICE_COUNT_MAX * MESSAGE_LEN_MAX <= ENTRY_LEN_MAX);
+const _: () = assert!(RECENT_LEN_MAX >= ENTRY_LEN_MAX && MISSED_LEN_MAX >= ENTRY_LEN_MAX);
+const _: () = assert!(UNDO_LEN_DEFAULT >= ENTRY_LEN_MAX as u64);
+const _: () = assert!(DIVERGED_TAIL_LEN_MAX < APPEND_LEN_MAX && DIVERGED_TAIL_COUNT_MAX > 0);
+// The first mark that entries pay for may be taken.
+const _: () = assert!(MARK_COUNT_MIN * MARK_EARNED_LEN <= MARK_LEN_MAX);
+const _: () = assert!(COUNTER_STRIDE < 1 << COUNTER_BITS && COUNTER_BITS < 64);
+// Who waits for somebody gives up later than that somebody.
+const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS && TRANSFER_MS < PROPOSAL_DECIDE_MS);
+const _: () = assert!(TRANSFER_MS < TOOL_LEASE_MS_MAX && MARK_QUIET_MS < GRACE_TOOL_MS);
+const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS && PROPOSAL_DECIDE_MS < GRACE_TOOL_MS);
+const _: () = assert!(GRACE_TOOL_MS <= GRACE_UI_MS && GRACE_UI_MS <= TOOL_LEASE_MS_MAX);

@@ -50,6 +50,8 @@ pub enum NodeError {
     TooLong,
     /// Entries of a proposal that their leader is not asked about.
     Withdrawn,
+    /// More of something than there may be: of what, and the most of it.
+    Limit(&'static str, usize),
 }
 
 impl From<LogError> for NodeError {
@@ -66,6 +68,7 @@ impl fmt::Display for NodeError {
             Self::Bytes => f.write_str("bytes that are no entry"),
             Self::Missing(what) => write!(f, "{what} does not exist"),
             Self::Withdrawn => f.write_str("entries of a proposal that was withdrawn"),
+            Self::Limit(what, most) => write!(f, "{what}: more than {most}"),
             Self::TooLong => {
                 let most = limits::PROPOSAL_LEN_MAX >> 20;
                 write!(f, "more than {most} MiB at once; ask for less at a time")
@@ -216,7 +219,12 @@ impl Node {
     /// # Errors
     /// The node does not lead the shard, or the operation does not apply; nothing was changed.
     pub fn append(&mut self, shard: Shard, op: Op) -> Result<Arc<Record>, NodeError> {
+        check_text(&op)?;
         let record = self.log.append(shard, self.attachment, self.origin, op)?;
+        if let Err(error) = check_len(&record.bytes) {
+            self.log.take_back(shard);
+            return Err(error);
+        }
         if self.done.is_some() {
             self.done_len += record.bytes.len();
             if self.done_len > limits::PROPOSAL_LEN_MAX {
@@ -278,6 +286,7 @@ impl Node {
     /// # Errors
     /// The shard exists.
     pub fn create_shard(&mut self, shard: Shard) -> Result<(), NodeError> {
+        self.check_shard_count()?;
         match self.log.role() {
             Role::Authority => {
                 self.append_meta(MetaOp::ShardNew(shard))?;
@@ -289,6 +298,15 @@ impl Node {
         }
         self.log_done(Done::Created(shard));
         Ok(())
+    }
+
+    /// Checks that there may be one more shard.
+    fn check_shard_count(&self) -> Result<(), NodeError> {
+        let most = limits::SHARD_COUNT_MAX;
+        if self.state.shard_count() < most as u64 {
+            return Ok(());
+        }
+        Err(NodeError::Limit("texts and windows", most))
     }
 
     fn log_done(&mut self, done: Done) {
@@ -350,15 +368,13 @@ impl Node {
     /// # Errors
     /// As [`Self::append`].
     pub fn new_buffer(&mut self, kind: BufferKind, name: &str) -> Result<BufferId, NodeError> {
+        let name = name.into();
+        let create = BufferOp::Create { kind, name };
+        // Before the shard is made: refused is refused whole.
+        check_text(&Op::Buffer(create.clone()))?;
         let id = BufferId::new(self.alloc());
         self.create_shard(Shard::Buffer(id))?;
-        self.append_buffer(
-            id,
-            BufferOp::Create {
-                kind,
-                name: name.into(),
-            },
-        )?;
+        self.append_buffer(id, create)?;
         Ok(id)
     }
 
@@ -422,10 +438,14 @@ impl Node {
         may_land: impl Fn(Origin) -> bool,
     ) -> Result<Vec<Arc<Record>>, NodeError> {
         let mut fresh = Vec::new();
+        let mut len = 0;
         for (shard, entries) in appends {
             let mut ahead = 0;
             for bytes in entries {
                 let entry = wire::decode_entry(bytes).map_err(|_| NodeError::Bytes)?;
+                len += bytes.len();
+                check_len(bytes)?;
+                check_text(&entry.op)?;
                 if shard.is_pinned() || entry.attachment != from {
                     let holder = self.log.lease(*shard).unwrap_or_default().holder;
                     return Err(LogError::NotLeader {
@@ -444,6 +464,12 @@ impl Node {
                 ahead += 1;
                 fresh.push((*shard, entry, bytes.clone()));
             }
+        }
+        if len > limits::APPEND_LEN_MAX {
+            return Err(NodeError::Limit(
+                "bytes in one append",
+                limits::APPEND_LEN_MAX,
+            ));
         }
         self.append_all(fresh)
     }
@@ -504,6 +530,20 @@ impl Node {
     pub fn compact(&mut self, shard: Shard, upto: Seq) {
         self.log.compact(shard, upto);
     }
+}
+
+fn check_text(op: &Op) -> Result<(), NodeError> {
+    match op.too_long() {
+        Some((what, most)) => Err(NodeError::Limit(what, most)),
+        None => Ok(()),
+    }
+}
+
+fn check_len(bytes: &Bytes) -> Result<(), NodeError> {
+    if bytes.len() <= limits::ENTRY_LEN_MAX {
+        return Ok(());
+    }
+    Err(NodeError::Limit("bytes at once", limits::ENTRY_LEN_MAX))
 }
 
 #[cfg(test)]

@@ -167,8 +167,9 @@ impl PreambleReader {
     /// No magic within the limit.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Found>, WireError> {
         self.bytes.extend_from_slice(bytes);
-        let Some(start) = self
-            .bytes
+        // Behind the limit it is not looked for, so that it does not matter how the bytes come.
+        let looked_at = self.bytes.len().min(NOISE_LEN_MAX + MAGIC.len());
+        let Some(start) = self.bytes[..looked_at]
             .windows(MAGIC.len())
             .position(|window| window == MAGIC)
         else {

@@ -695,7 +695,7 @@ const fn code_of(error: &NodeError) -> ErrorCode {
     match error {
         NodeError::Bytes => ErrorCode::Protocol,
         NodeError::Missing(_) | NodeError::Log(LogError::UnknownShard(_)) => ErrorCode::NotFound,
-        NodeError::TooLong => ErrorCode::Limit,
+        NodeError::TooLong | NodeError::Limit(..) => ErrorCode::Limit,
         NodeError::Withdrawn => ErrorCode::Withdrawn,
         NodeError::Log(LogError::ShardExists(_)) => ErrorCode::Exists,
         NodeError::Log(LogError::NotLeader { .. }) => ErrorCode::NotLeader,

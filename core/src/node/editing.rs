@@ -8,6 +8,7 @@ use crate::buffer::View;
 use crate::edit::Splice;
 use crate::entry::{BufferKind, BufferOp, Dot};
 use crate::ids::{BufferId, GroupId, ViewId};
+use crate::limits;
 use crate::text::Span;
 
 impl Node {
@@ -54,16 +55,39 @@ impl Node {
             .ok_or(NodeError::Missing("the buffer"))?;
         let group = (buffer.kind() != BufferKind::Tag).then_some(group);
         let dot = buffer.view(view).map(|_| Dot { view, at: dot });
-        self.append_buffer(
-            id,
-            BufferOp::Edit {
-                splices: vec![splice],
-                group,
-                dot,
-            },
-        )?;
+        let last = self.replace_but_last(id, splice, group)?;
+        let edit = BufferOp::Edit {
+            splices: vec![last],
+            group,
+            dot,
+        };
+        self.append_buffer(id, edit)?;
         self.note_rename(view);
         Ok(())
+    }
+
+    /// Cuts a text that is longer than one edit brings, and appends all pieces but the last, which
+    /// it returns. They are one step of undo.
+    fn replace_but_last(
+        &mut self,
+        id: BufferId,
+        mut splice: Splice,
+        group: Option<GroupId>,
+    ) -> Result<Splice, NodeError> {
+        while splice.text.len() > limits::PIECE_LEN_MAX {
+            let end = splice.text.floor_char_boundary(limits::PIECE_LEN_MAX);
+            let (piece, rest) = splice.text.split_at(end);
+            let first = Splice::new(splice.at, piece);
+            splice = Splice::new(Span::at(splice.at.q0 + first.count()), rest);
+            let (splices, dot) = (vec![first], None);
+            let edit = BufferOp::Edit {
+                splices,
+                group,
+                dot,
+            };
+            self.append_buffer(id, edit)?;
+        }
+        Ok(splice)
     }
 
     /// Replaces a view's selection by typed text and puts the cursor behind it.

@@ -24,6 +24,9 @@ impl Authority {
             Some((ErrorCode::NotLeader, "another UI leads; take over first"))
         } else if !is_issued_by(shard, from) {
             Some((ErrorCode::BadOp, "the id is not one of this attachment's"))
+        } else if self.node.check_shard_count().is_err() {
+            let words = "the session has as many texts and windows as it may; close some";
+            Some((ErrorCode::Limit, words))
         } else if self.node.append_meta(MetaOp::ShardNew(shard)).is_err() {
             Some((ErrorCode::Exists, "the shard exists"))
         } else {
