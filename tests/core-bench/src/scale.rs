@@ -284,9 +284,9 @@ impl Annotated {
 pub struct Figures {
     /// A clone and its end.
     pub clone: Samples,
-    /// An edit, by [`ANNOTATION_COUNTS`].
+    /// An edit, by `ANNOTATION_COUNTS`.
     pub edit: [Samples; ANNOTATION_COUNTS.len()],
-    /// An entry, by [`SHARD_COUNTS`].
+    /// An entry, by `SHARD_COUNTS`.
     pub entry: [Samples; SHARD_COUNTS.len()],
 }
 
