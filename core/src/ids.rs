@@ -80,6 +80,8 @@ number! {
     Epoch;
     /// How many edits a buffer has had.
     Version;
+    /// Position of an item in a journal, from 1, without gaps; 0 is before the first.
+    Place;
     /// Milliseconds of a clock that never goes back; only differences mean anything.
     Millis;
     /// A connection of the daemon, never reused while it runs.

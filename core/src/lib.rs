@@ -47,6 +47,8 @@ pub mod state;
 
 pub mod log;
 
+pub mod journal;
+
 pub mod node;
 
 #[cfg(test)]

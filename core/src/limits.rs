@@ -35,6 +35,8 @@ pub const ANNOTATION_COUNT_MAX: usize = 100_000;
 pub const RECENT_LEN_MAX: usize = 4 << 20;
 /// Bytes of entries that a client keeps while it waits for a fresh snapshot.
 pub const MISSED_LEN_MAX: usize = 4 << 20;
+/// Most shards that a client ended and remembers, in case that the daemon forgets it.
+pub const ENDED_COUNT_MAX: usize = 1024;
 
 /// Deepest nesting of commands in one text of them: each level takes room on the stack.
 pub const COMMAND_DEPTH_MAX: usize = 64;
@@ -80,6 +82,14 @@ pub const PROPOSAL_DECIDE_MS: u64 = 5_000;
 pub const PROPOSAL_AGAIN_MS: u64 = 50;
 /// Most outcomes that are kept of one author, for one that asks again.
 pub const TOLD_COUNT_MAX: usize = 256;
+/// Attachments that are reserved ahead in a journal. Those of a run that are not used are lost.
+pub const RESERVED_ATTACHMENT_COUNT: u64 = 64;
+/// Counters of SERVER's ids that are reserved ahead: more than a disk can be slow for.
+pub const RESERVED_COUNTER_COUNT: u64 = 1 << 24;
+/// Epochs that are reserved ahead, for all shards. Few, because each entry carries its epoch.
+pub const RESERVED_EPOCH_COUNT: u64 = 1 << 12;
+/// Most runs of a session's authority that a client may come back from.
+pub const INCARNATION_COUNT_MAX: usize = 64;
 
 /// Bits of an id that count within one attachment.
 pub const COUNTER_BITS: u32 = 40;
@@ -119,3 +129,8 @@ const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS && TRANSFER_MS < PROPOSAL_D
 const _: () = assert!(TRANSFER_MS < TOOL_LEASE_MS_MAX && MARK_QUIET_MS < GRACE_TOOL_MS);
 const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS && PROPOSAL_DECIDE_MS < GRACE_TOOL_MS);
 const _: () = assert!(GRACE_TOOL_MS <= GRACE_UI_MS && GRACE_UI_MS <= TOOL_LEASE_MS_MAX);
+const _: () = assert!(MESSAGE_LEN_MAX < PIECE_LEN_MAX);
+const _: () = assert!(RESERVED_COUNTER_COUNT < 1 << (COUNTER_BITS - 8));
+const _: () = assert!(RESERVED_ATTACHMENT_COUNT < ATTACHMENT_MAX >> 8);
+const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS);
+const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS);

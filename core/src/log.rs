@@ -154,6 +154,8 @@ impl ShardLog {
 #[derive(Clone, Debug)]
 pub struct Log {
     role: Role,
+    /// The fence of pinned shards; every start of the authority raises it.
+    pinned: Epoch,
     shards: BTreeMap<Shard, ShardLog>,
     notices: Vec<MirrorNotice>,
 }
@@ -165,6 +167,7 @@ impl Log {
         let meta = ShardLog::new(Lease::default(), Seq::default(), ChainHash::default());
         Self {
             role: Role::Authority,
+            pinned: Epoch::default(),
             shards: BTreeMap::from([(Shard::Meta, meta)]),
             notices: Vec::new(),
         }
@@ -179,9 +182,44 @@ impl Log {
         };
         Self {
             role: Role::Mirror,
+            pinned: Epoch::default(),
             shards: marks.iter().map(shard_log).collect(),
             notices: Vec::new(),
         }
+    }
+
+    /// Makes a mirror of what an authority left behind the authority's own log, which leads the
+    /// pinned shards under this fence.
+    pub fn become_authority(&mut self, pinned: Epoch) {
+        (self.role, self.pinned) = (Role::Authority, pinned);
+        let shards = self
+            .shards
+            .iter_mut()
+            .filter(|(shard, _)| shard.is_pinned());
+        shards.for_each(|(_, log)| log.lease.epoch = pinned);
+    }
+
+    /// Keeps the records of another log of the same shard that this one begins behind, if that is
+    /// where they end. Returns whether it did.
+    pub fn keep_records(&mut self, shard: Shard, old: &Self) -> bool {
+        let Some(log) = self.shards.get_mut(&shard) else {
+            return false;
+        };
+        let Some(before) = old.shards.get(&shard).filter(|_| log.records.is_empty()) else {
+            return false;
+        };
+        if log.base < before.base || old.chain_at(shard, log.base) != Some(log.base_chain) {
+            return false;
+        }
+        let is_within = |record: &&Arc<Record>| record.entry.seq <= log.base;
+        log.records = before
+            .records
+            .iter()
+            .take_while(is_within)
+            .cloned()
+            .collect();
+        (log.base, log.base_chain) = (before.base, before.base_chain);
+        true
     }
 
     /// Returns which part it plays.
@@ -274,6 +312,14 @@ impl Log {
         let passed = usize::try_from(passed).unwrap_or(usize::MAX);
         log.into_iter()
             .flat_map(move |log| log.records.iter().skip(passed))
+    }
+
+    /// Returns the last entry of a party that a shard keeps.
+    #[must_use]
+    pub fn last_of(&self, shard: Shard, attachment: AttachmentId) -> Option<Seq> {
+        let records = self.shards.get(&shard)?.records.iter().rev();
+        let mut own = records.filter(|record| record.entry.attachment == attachment);
+        own.next().map(|record| record.entry.seq)
     }
 
     /// Appends an operation of a party that holds the lease and encodes it, once.
@@ -390,7 +436,16 @@ impl Log {
     pub fn note_meta(&mut self, op: &MetaOp) {
         match op {
             MetaOp::ShardNew(shard) => {
-                let new = || ShardLog::new(Lease::default(), Seq::default(), ChainHash::default());
+                let epoch = if shard.is_pinned() {
+                    self.pinned
+                } else {
+                    Epoch::default()
+                };
+                let lease = Lease {
+                    epoch,
+                    ..Lease::default()
+                };
+                let new = || ShardLog::new(lease, Seq::default(), ChainHash::default());
                 self.shards.entry(*shard).or_insert_with(new);
             }
             MetaOp::ShardDel(shard) => {

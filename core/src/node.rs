@@ -26,8 +26,8 @@ use crate::buffer::hash::BufferHash;
 use crate::bytes::Bytes;
 use crate::entry::{BufferKind, BufferOp, Entry, LayoutOp, MetaOp, Op, Origin, WindowOp};
 use crate::ids::{
-    AttachmentId, BufferId, ColumnId, ExecId, GroupId, NoticeId, ProcessId, ProposalId, Seq, Shard,
-    WindowId,
+    AttachmentId, BufferId, ColumnId, Epoch, ExecId, GroupId, NoticeId, ProcessId, ProposalId,
+    RuleId, Seq, Shard, WindowId,
 };
 use crate::limits;
 use crate::log::{Log, LogError, Record, Role};
@@ -203,6 +203,11 @@ impl Node {
     /// Returns a fresh process id.
     pub fn new_process(&mut self) -> ProcessId {
         ProcessId::new(self.alloc())
+    }
+
+    /// Returns a fresh plumb rule's id.
+    pub fn new_rule(&mut self) -> RuleId {
+        RuleId::new(self.alloc())
     }
 
     /// Returns a fresh execution id.
@@ -524,6 +529,13 @@ impl Node {
         let seq = self.log.mark(shard)?.seq;
         self.log.release(shard, seq);
         Some(seq)
+    }
+
+    /// Makes the node of an authority, which goes on behind what it has replayed: with ids from
+    /// this counter, and under this fence where SERVER always leads.
+    fn begin_run(&mut self, counter: u64, pinned: Epoch) {
+        self.next_counter = counter;
+        self.log.become_authority(pinned);
     }
 
     /// Drops the entries of a shard up to and including `upto`; the state keeps what they did.

@@ -5,11 +5,14 @@
 //! What needs files, processes or tools it hands to the host as an [`Output::Host`].
 
 mod attaching;
+mod journaling;
 mod landing;
 mod leases;
 mod marks;
 mod proposals;
 mod queries;
+mod recovery;
+mod requests;
 mod shards;
 
 use alloc::boxed::Box;
@@ -18,9 +21,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::journaling::Journaling;
 use self::landing::Landing;
 use self::leases::Transfer;
 use self::proposals::{Key, Routed, Waiting};
+pub use self::recovery::RecoverError;
 use super::decide::FollowUp;
 use super::marks::{Divergence, Pace};
 use super::{Node, NodeError};
@@ -28,9 +33,8 @@ use crate::bytes::Bytes;
 use crate::entry::{ApplyLimits, AttachmentKind, MetaOp, SaveCause};
 use crate::ids::{
     AttachmentId, BufferId, ConnectionId, Epoch, Incarnation, Millis, ProcessId, ProposalId,
-    RequestId, RuleId, SERVER, Secret, Seq, SessionId, Shard, Version,
+    RequestId, SERVER, Secret, Seq, SessionId, Shard, Version,
 };
-use crate::limits;
 use crate::log::{LogError, Record};
 use crate::message::{
     AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage,
@@ -193,12 +197,14 @@ pub struct Authority {
     /// Hash queries under way: who is asked, for whom.
     hash_queries: BTreeMap<RequestId, (AttachmentId, ConnectionId, RequestId)>,
     last_request: RequestId,
-    next_rule: RuleId,
     pace: Pace,
     /// When the session has been quiet for long enough to mark what changed.
     quiet_at: Option<Millis>,
     /// Shards of which a divergence was told.
     diverged: BTreeSet<Shard>,
+    journaling: Journaling,
+    /// Earlier runs whose log this one goes on with, oldest first.
+    former_runs: Vec<Incarnation>,
 }
 
 impl Authority {
@@ -221,6 +227,10 @@ impl Authority {
             node.append_meta(op)
                 .expect("the first entries of an empty log apply");
         }
+        Self::with(node, genesis)
+    }
+
+    const fn with(node: Node, genesis: Genesis) -> Self {
         Self {
             node,
             genesis,
@@ -238,10 +248,11 @@ impl Authority {
             published: BTreeMap::new(),
             hash_queries: BTreeMap::new(),
             last_request: RequestId::new(0),
-            next_rule: RuleId::new(1),
             pace: Pace::new(),
             quiet_at: None,
             diverged: BTreeSet::new(),
+            journaling: Journaling::off(),
+            former_runs: Vec::new(),
         }
     }
 
@@ -354,7 +365,10 @@ impl Authority {
             }
             ClientMessage::MetaRequest { request, op } => {
                 let answer = self.meta_request(from, op);
-                self.reply(connection, request, answer, out);
+                self.publish(out);
+                let mut said = Vec::new();
+                self.reply(connection, request, answer, &mut said);
+                self.promise(said, out);
             }
             ClientMessage::Ack(_) => {}
             ClientMessage::HashMarks(marks) => self.take_marks(connection, marks, out),
@@ -463,17 +477,12 @@ impl Authority {
                     self.pace.note(record.shard, record.bytes.len());
                 }
                 self.wait_for_quiet(now);
-                if !records.is_empty() {
-                    out.push(Output::Publish {
-                        except: Some(connection),
-                        records,
-                    });
-                }
+                self.send_out(Some(connection), records, out);
                 let marks = appends
                     .iter()
                     .filter_map(|(shard, _)| self.ack(*shard))
                     .collect();
-                out.push(Output::Send(connection, ServerMessage::Acked(marks)));
+                self.acknowledge((connection, from), marks, out);
             }
             Err(error) => {
                 let shards = appends.iter().map(|(shard, _)| *shard).collect();
@@ -526,11 +535,20 @@ impl Authority {
         for record in &records {
             self.pace.note(record.shard, record.bytes.len());
         }
+        self.send_out(None, records, out);
+        self.reserve();
+    }
+
+    /// Hands records to the journal and to the followers: neither waits for the other.
+    fn send_out(
+        &mut self,
+        except: Option<ConnectionId>,
+        records: Vec<Arc<Record>>,
+        out: &mut Vec<Output>,
+    ) {
         if !records.is_empty() {
-            out.push(Output::Publish {
-                except: None,
-                records,
-            });
+            self.journaling.put_entries(&records);
+            out.push(Output::Publish { except, records });
         }
     }
 
@@ -588,64 +606,6 @@ impl Authority {
             lease.epoch
         );
         Err(ErrorMessage::new(ErrorCode::Fenced, words))
-    }
-
-    fn meta_request(&mut self, from: AttachmentId, op: MetaOp) -> Result<Answer, ErrorMessage> {
-        let op = match op {
-            MetaOp::Setting { .. } => op,
-            MetaOp::Notify {
-                level, mut text, ..
-            } => {
-                text.truncate(floor_boundary(&text, limits::MESSAGE_LEN_MAX));
-                let notice = self.node.new_notice();
-                // A command leaves at once; what it told the user stays.
-                let from = if self.node.is_command(from) {
-                    SERVER
-                } else {
-                    from
-                };
-                MetaOp::Notify {
-                    notice,
-                    owner: from,
-                    level,
-                    text,
-                }
-            }
-            MetaOp::NotifyClear(_) => op,
-            MetaOp::RuleAdd {
-                window,
-                pattern,
-                port,
-                ..
-            } => {
-                let rule = self.next_rule;
-                self.next_rule = rule.next();
-                MetaOp::RuleAdd {
-                    rule,
-                    owner: from,
-                    window,
-                    pattern,
-                    port,
-                }
-            }
-            MetaOp::RuleDel(_) => op,
-            MetaOp::Exec(mut exec) => {
-                exec.id = self.node.new_exec();
-                exec.asked_by = from;
-                MetaOp::Exec(exec)
-            }
-            _ => {
-                let words = "only the daemon writes this to the metalog";
-                return Err(ErrorMessage::new(ErrorCode::Denied, words));
-            }
-        };
-        match self.node.append_meta(op) {
-            Ok(_) => Ok(Answer::Done),
-            Err(error) => Err(ErrorMessage::new(
-                ErrorCode::BadOp,
-                alloc::format!("{error}"),
-            )),
-        }
     }
 
     /// Returns what SERVER's own follow-ups ask of the host.

@@ -22,7 +22,7 @@ use self::deciding::Deciding;
 use self::missed::Missed;
 use self::rejoining::Unconfirmed;
 pub use self::tails::recovery;
-use self::tails::{Tail, has_own, tail_of};
+use self::tails::{Tail, has_own, keep_unsafe, tail_of};
 use super::Node;
 use super::decide::FollowUp;
 use super::marks::{Checker, Divergence, Pace, Verdict};
@@ -33,8 +33,8 @@ use crate::ids::{AttachmentId, BufferId, ProposalId, RequestId, SERVER, Seq, Sha
 use crate::limits;
 use crate::log::{MirrorNotice, Record};
 use crate::message::{
-    Answer, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage, SessionName,
-    ShardHash, Welcome,
+    AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Hello, Query, ServerMessage,
+    SessionName, ShardHash, Welcome,
 };
 use crate::proposal::{Atomicity, Change, Outcome, Proposal};
 use crate::state::State;
@@ -97,12 +97,15 @@ pub struct Client {
     incoming: Option<(Welcome, SnapshotReader, u64)>,
     shipped: BTreeMap<Shard, Seq>,
     acked: BTreeMap<Shard, Seq>,
+    /// Whether the daemon has a journal, as far as it is known.
+    has_journal: bool,
     last_request: RequestId,
     is_resyncing: bool,
     /// Whether nothing is shipped, because there is no connection, or no answer on it yet.
     is_away: bool,
-    /// Shards of which the daemon has other entries than it acknowledged.
-    lost: BTreeSet<Shard>,
+    /// Shards of which the daemon has other entries than it acknowledged; it said so when this
+    /// client came back, and a snapshot follows.
+    lost: Option<BTreeSet<Shard>>,
     unconfirmed: Unconfirmed,
     deciding: Deciding,
     /// Tails that wait for the fresh snapshot, or for another try.
@@ -128,10 +131,11 @@ impl Client {
             incoming: None,
             shipped: BTreeMap::new(),
             acked: BTreeMap::new(),
+            has_journal: false,
             last_request: RequestId::new(0),
             is_resyncing: false,
             is_away: false,
-            lost: BTreeSet::new(),
+            lost: None,
             unconfirmed: Unconfirmed::new(),
             deciding: Deciding::new(),
             tails: Vec::new(),
@@ -324,7 +328,7 @@ impl Client {
             ServerMessage::Entries(entries) => self.take_entries(&entries, out, &mut events),
             ServerMessage::Acked(marks) => {
                 for mark in marks {
-                    self.take_ack(mark.shard, mark.received);
+                    self.take_ack(mark);
                 }
             }
             ServerMessage::Propose(proposal) => self.take_proposal(proposal, out, &mut events),
@@ -407,10 +411,14 @@ impl Client {
             .max(welcome.counter_floor);
         let mut node = Node::mirror(welcome.attachment, state, &welcome.marks, counter);
         let missed = core::mem::replace(&mut self.missed, Missed::new());
+        // Another run of the daemon that knows this client has said which shards lost something.
+        let is_known = self.lost.is_some();
         let is_same = self.welcome.as_ref().is_some_and(|old| {
-            (old.session, old.incarnation) == (welcome.session, welcome.incarnation)
+            old.session == welcome.session && (is_known || old.incarnation == welcome.incarnation)
         });
+        let mut unsafe_marks = Vec::new();
         if let Some(mut old) = self.node.take() {
+            unsafe_marks = keep_unsafe(&old, &mut node);
             let records = missed.records(&old, &node);
             node.learn(&records);
             self.make_again(&mut old, &mut node);
@@ -429,13 +437,16 @@ impl Client {
         self.checker.restart(&node.state);
         self.unconfirmed.settle(&node, self.is_resyncing);
         self.deciding.forget_decided();
-        self.lost.clear();
+        self.lost = None;
         node.touched = node.state.buffers().map(|(id, _)| id).collect();
         self.node = Some(node);
         self.welcome = Some(welcome);
         self.is_resyncing = false;
         let was_away = core::mem::take(&mut self.is_away);
-        self.acked.clear();
+        self.acked = unsafe_marks.iter().copied().collect();
+        for (shard, seq) in unsafe_marks {
+            self.shipped.entry(shard).or_insert(seq);
+        }
         self.begin_leading();
         events.push(ClientEvent::Welcome);
         self.flush(out);
@@ -669,11 +680,18 @@ impl Client {
         }
     }
 
-    fn take_ack(&mut self, shard: Shard, seq: Seq) {
+    /// Keeps its own entries until they survive a loss of power, where the daemon has a journal.
+    fn take_ack(&mut self, mark: AckMark) {
         let Some(node) = &mut self.node else { return };
-        let acked = self.acked.entry(shard).or_default();
-        *acked = (*acked).max(seq);
-        node.log.compact(shard, *acked);
+        self.has_journal |= mark.written > Seq::default();
+        let acked = self.acked.entry(mark.shard).or_default();
+        *acked = (*acked).max(mark.received);
+        let safe = if self.has_journal {
+            mark.synced
+        } else {
+            *acked
+        };
+        node.log.compact(mark.shard, safe);
     }
 
     fn take_error(

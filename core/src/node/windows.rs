@@ -28,6 +28,7 @@ pub enum Placement {
 }
 
 /// The place of a new window, and what the window it splits keeps.
+#[derive(Clone, Copy)]
 struct Place {
     column: ColumnId,
     index: u32,

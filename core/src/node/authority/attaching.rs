@@ -7,7 +7,9 @@ use super::{Authority, Output, Party, Peer, floor_boundary, refuse};
 use crate::entry::{AttachmentKind, ChainHash, MetaOp};
 use crate::ids::{AttachmentId, ConnectionId, Millis, Secret, Seq, Shard};
 use crate::limits;
-use crate::message::{ErrorCode, Hello, Mark, Resumed, ServerMessage, Standing, Takeover, Welcome};
+use crate::message::{
+    ErrorCode, Hello, Mark, Resume, Resumed, ServerMessage, Standing, Takeover, Welcome,
+};
 use crate::state::snapshot::Snapshot;
 
 impl Authority {
@@ -20,9 +22,10 @@ impl Authority {
     ) {
         let kind = hello.kind;
         let resumed = self.resumed(hello);
-        let Some(id) = resumed.or_else(|| self.new_attachment(hello)) else {
-            let words = "no attachment id is left";
-            return refuse(connection, ErrorCode::Limit, words, out);
+        let attached = resumed.map_or_else(|| self.new_attachment(hello), Ok);
+        let id = match attached {
+            Ok(id) => id,
+            Err((code, words)) => return refuse(connection, code, words, out),
         };
         let (is_follower, connected) = (hello.is_follower, Some(connection));
         let is_watcher = kind == AttachmentKind::Ui && hello.takeover == Takeover::Watch;
@@ -60,6 +63,9 @@ impl Authority {
             self.lead_all(now, id, hello.takeover == Takeover::Steal);
         }
         self.publish(out);
+        if resumed.is_none() || is_new_process(hello) {
+            self.keep_party(id);
+        }
         self.peers.insert(
             connection,
             Peer {
@@ -68,18 +74,22 @@ impl Authority {
             },
         );
         match hello.resume.as_ref().filter(|_| resumed.is_some()) {
-            Some(resume) => self.resume(connection, id, &resume.marks, out),
+            Some(resume) => self.resume(connection, id, resume, out),
             None => self.welcome(connection, id, out),
         }
         self.route_waiting(now, out);
     }
 
-    fn new_attachment(&mut self, hello: &Hello) -> Option<AttachmentId> {
-        let (id, kind) = (self.node.state().meta().next_attachment(), hello.kind);
+    fn new_attachment(&mut self, hello: &Hello) -> Result<AttachmentId, (ErrorCode, &'static str)> {
+        let (id, kind) = (self.next_attachment(), hello.kind);
+        if id >= self.journaling.reserved().attachment {
+            return Err((ErrorCode::Retry, "the disk is slow; come again"));
+        }
         let mut name = hello.name.clone();
         name.truncate(floor_boundary(&name, limits::NAME_LEN_MAX));
         let attached = self.node.append_meta(MetaOp::Attach { id, kind, name });
-        attached.is_ok().then_some(id)
+        let refusal = (ErrorCode::Limit, "no attachment id is left");
+        attached.map(|_| id).map_err(|_| refusal)
     }
 
     /// Returns the attachment that a hello proves to be its own.
@@ -87,7 +97,7 @@ impl Authority {
         let resume = hello.resume.as_ref()?;
         let party = self.parties.get(&resume.attachment)?;
         let has_ids = party.counter_floor + 2 * limits::COUNTER_STRIDE <= 1 << limits::COUNTER_BITS;
-        let is_own = resume.incarnation == self.genesis.incarnation
+        let is_own = self.was_run(resume.incarnation)
             && party.secret == resume.secret
             && (has_ids || !is_new_process(hello))
             && party.kind == hello.kind;
@@ -99,16 +109,21 @@ impl Authority {
         &mut self,
         connection: ConnectionId,
         id: AttachmentId,
-        marks: &[Mark],
+        resume: &Resume,
         out: &mut Vec<Output>,
     ) {
-        let marks: BTreeMap<Shard, Mark> = marks.iter().map(|mark| (mark.shard, *mark)).collect();
+        let marks = resume.marks.iter().map(|mark| (mark.shard, *mark));
+        let marks: BTreeMap<Shard, Mark> = marks.collect();
         let is_follower = self.parties.get(&id).is_some_and(|party| party.is_follower);
-        let apart = if is_follower {
+        let mut apart = if is_follower {
             self.apart(&marks)
         } else {
             Vec::new()
         };
+        if is_follower && resume.incarnation != self.genesis.incarnation {
+            // Every shard has another fence than the one under which it appended.
+            apart.push((Shard::Layout, Standing::Snapshot));
+        }
         let goes_on = apart.is_empty();
         let mut resumed = Resumed {
             marks: Vec::new(),
@@ -117,6 +132,9 @@ impl Authority {
         if goes_on && is_follower {
             self.send_missing(connection, &marks, out);
             resumed.marks = self.node.log().marks();
+        }
+        if !goes_on {
+            self.tell_arrived((connection, id), &resume.marks, out);
         }
         out.push(Output::Send(connection, ServerMessage::Resumed(resumed)));
         if !goes_on {
@@ -183,6 +201,7 @@ impl Authority {
         id: AttachmentId,
         out: &mut Vec<Output>,
     ) {
+        self.tell_received((connection, id), out);
         let Some(party) = self.parties.get(&id) else {
             return;
         };
@@ -220,12 +239,8 @@ impl Authority {
             return;
         };
         if let Some(party) = self.parties.get_mut(&peer.attachment) {
-            let grace = match party.kind {
-                AttachmentKind::Ui => limits::GRACE_UI_MS,
-                AttachmentKind::Tool => limits::GRACE_TOOL_MS,
-            };
             party.connection = None;
-            party.grace_end = Some(now.after(grace));
+            party.grace_end = Some(now.after(grace_ms(party.kind)));
         }
         self.give_up_waiting_for(now, peer.attachment);
         self.reroute_unheard(now, peer.attachment);
@@ -262,4 +277,12 @@ impl Authority {
 fn is_new_process(hello: &Hello) -> bool {
     let resume = hello.resume.as_ref();
     resume.is_some_and(|resume| resume.marks.is_empty())
+}
+
+/// Returns how long an attachment stays without a connection, in milliseconds.
+pub(super) const fn grace_ms(kind: AttachmentKind) -> u64 {
+    match kind {
+        AttachmentKind::Ui => limits::GRACE_UI_MS,
+        AttachmentKind::Tool => limits::GRACE_TOOL_MS,
+    }
 }

@@ -185,7 +185,7 @@ impl Authority {
         shards.any(|shard| self.is_moving(*shard) && holds(shard))
     }
 
-    pub(super) fn grant(&mut self, shard: Shard, to: AttachmentId) {
+    pub(in crate::node) fn grant(&mut self, shard: Shard, to: AttachmentId) {
         self.transfers.remove(&shard);
         self.tool_leases.remove(&shard);
         let Some((mark, epoch)) = self.next_fence(shard) else {
@@ -232,9 +232,12 @@ impl Authority {
         }
     }
 
-    fn next_fence(&self, shard: Shard) -> Option<(crate::message::Mark, Epoch)> {
+    /// Returns where a shard stands and its next epoch; none for a shard that is not there, or
+    /// while that epoch is not reserved: nobody could know after a loss of power that it was used.
+    fn next_fence(&mut self, shard: Shard) -> Option<(crate::message::Mark, Epoch)> {
         let mark = self.node.log().mark(shard)?;
-        Some((mark, self.node.log().lease(shard)?.epoch.next()))
+        let epoch = self.node.log().lease(shard)?.epoch;
+        Some((mark, self.journaling.next_epoch(epoch)?))
     }
 
     pub(super) fn shards_of(&self, id: AttachmentId) -> Vec<Shard> {
@@ -287,7 +290,9 @@ impl Authority {
             }
             return;
         }
-        party.is_watcher = false;
+        if core::mem::take(&mut party.is_watcher) {
+            self.keep_party(from);
+        }
         if shards.is_empty() {
             return self.lead_all(now, from, is_steal);
         }

@@ -349,19 +349,19 @@ impl Authority {
         outcome: Outcome,
         out: &mut Vec<Output>,
     ) {
-        if author == SERVER {
-            return out.push(Output::Decided(id, outcome));
-        }
-        let Some(party) = self.parties.get(&author) else {
-            return;
+        let said = if author == SERVER {
+            Output::Decided(id, outcome)
+        } else {
+            let Some(party) = self.parties.get(&author) else {
+                return;
+            };
+            self.landing.tell((author, id), &outcome);
+            let Some(connection) = party.connection else {
+                return;
+            };
+            Output::Send(connection, ServerMessage::ProposeResult { id, outcome })
         };
-        self.landing.tell((author, id), &outcome);
-        if let Some(connection) = party.connection {
-            out.push(Output::Send(
-                connection,
-                ServerMessage::ProposeResult { id, outcome },
-            ));
-        }
+        self.promise([said], out);
     }
 
     /// A leader decided.

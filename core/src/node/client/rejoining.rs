@@ -5,13 +5,14 @@
 //! The daemon sends what came since, or a fresh snapshot. Then the client says again what is not
 //! confirmed: the same bytes, which the daemon passes over where it has them.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Client, ClientEvent};
 use crate::entry::MetaOp;
 use crate::ids::{ProposalId, Shard};
+use crate::limits;
 use crate::log::MirrorNotice;
 use crate::message::{ClientMessage, ErrorCode, Mark, Resume, Resumed, Standing};
 use crate::node::Node;
@@ -22,6 +23,8 @@ use crate::proposal::{Proposal, Refusal};
 pub(super) struct Unconfirmed {
     made: BTreeSet<Shard>,
     ended: BTreeSet<Shard>,
+    /// The shards whose end the metalog told last, in case that the daemon forgets it.
+    gone: VecDeque<Shard>,
     asked: BTreeMap<ProposalId, Proposal>,
 }
 
@@ -30,6 +33,7 @@ impl Unconfirmed {
         Self {
             made: BTreeSet::new(),
             ended: BTreeSet::new(),
+            gone: VecDeque::new(),
             asked: BTreeMap::new(),
         }
     }
@@ -58,7 +62,12 @@ impl Unconfirmed {
             }
             MetaOp::ShardDel(shard) => {
                 self.made.remove(shard);
-                self.ended.remove(shard);
+                if self.ended.remove(shard) {
+                    if self.gone.len() >= limits::ENDED_COUNT_MAX {
+                        self.gone.pop_front();
+                    }
+                    self.gone.push_back(*shard);
+                }
             }
             _ => {}
         }
@@ -76,6 +85,11 @@ impl Unconfirmed {
     /// Returns whether the daemon was told to make this shard.
     pub(super) fn is_made(&self, shard: Shard) -> bool {
         self.made.contains(&shard)
+    }
+
+    /// Returns the shards that this client ended last, as to be ended again.
+    pub(super) fn gone(&self) -> impl Iterator<Item = MirrorNotice> + '_ {
+        self.gone.iter().copied().map(MirrorNotice::Deleted)
     }
 
     pub(super) fn ended(&self) -> impl Iterator<Item = Shard> + '_ {
@@ -117,6 +131,9 @@ impl Client {
     /// not ship is a tail. [`ClientEvent::Resumed`] or [`ClientEvent::Welcome`] follows.
     pub fn rejoin(&mut self) -> ClientMessage {
         self.is_away = true;
+        // The daemon says anew what arrived: another run of it may have lost entries.
+        self.acked.clear();
+        self.lost = None;
         self.incoming = None;
         self.deciding.forget_waiting();
         let mut hello = self.hello.clone();
@@ -147,11 +164,8 @@ impl Client {
         let Resumed { marks, apart } = resumed;
         if !apart.is_empty() {
             let is_lost = |(_, standing): &(Shard, Standing)| *standing == Standing::Mismatch;
-            self.lost = apart
-                .into_iter()
-                .filter(is_lost)
-                .map(|(shard, _)| shard)
-                .collect();
+            let lost = apart.into_iter().filter(is_lost);
+            self.lost = Some(lost.map(|(shard, _)| shard).collect());
             return;
         }
         let Some(node) = self.node.as_mut().filter(|_| self.is_away) else {
@@ -166,7 +180,10 @@ impl Client {
         for mark in &marks {
             if node.log.chain_at(mark.shard, mark.seq) == Some(mark.chain) {
                 self.acked.insert(mark.shard, mark.seq);
-                node.log.compact(mark.shard, mark.seq);
+                self.shipped.insert(mark.shard, mark.seq);
+                if !self.has_journal {
+                    node.log.compact(mark.shard, mark.seq);
+                }
             } else {
                 is_other |= !ended(mark.shard);
             }

@@ -14,7 +14,7 @@ use crate::edit::apart::Apart;
 use crate::entry::{BufferKind, Origin};
 use crate::ids::{BufferId, ProposalId, Seq, Shard, Version};
 use crate::log::MirrorNotice;
-use crate::message::ClientMessage;
+use crate::message::{ClientMessage, Mark};
 use crate::node::Node;
 use crate::proposal::{Change, Outcome, Refusal};
 
@@ -91,7 +91,7 @@ impl Client {
             }
             let is_covered = self.tails.iter().any(|tail| tail.is_untold_of(id));
             if has_own(old, shard, landed) && !is_covered {
-                let is_known = is_whole || (is_same && !self.lost.contains(&shard));
+                let is_known = is_whole || (is_same && !self.has_lost(shard));
                 let tail = tail_of(old, id, landed, mark.is_some() && is_known);
                 self.tails.extend(tail);
             }
@@ -109,6 +109,11 @@ impl Client {
         if self.is_away {
             notices = self.unconfirmed.take_notices();
         }
+        // Shards that it does not know by now were not ended, but never made.
+        let is_meta_lost = self.has_lost(Shard::Meta);
+        if is_meta_lost {
+            notices.extend(self.unconfirmed.gone());
+        }
         notices.extend(old.log.take_notices());
         if fresh.leads(Shard::Layout) && old.attachment() == fresh.attachment() {
             let is_refused = |shard| {
@@ -116,7 +121,7 @@ impl Client {
             };
             let is_new = |shard: &Shard| {
                 old.leads(*shard)
-                    && old.state.meta().lease(*shard).is_none()
+                    && (is_meta_lost || old.state.meta().lease(*shard).is_none())
                     && !known.contains(shard)
                     && !is_refused(*shard)
             };
@@ -124,6 +129,9 @@ impl Client {
             for shard in shards {
                 // It is not there, so this does not fail.
                 let _ = fresh.create_shard(shard).is_ok();
+                if is_meta_lost && !notices.contains(&MirrorNotice::Created(shard)) {
+                    notices.push(MirrorNotice::Created(shard));
+                }
             }
         }
         let told = self.unconfirmed.ended().filter(|_| !is_asked_for);
@@ -136,6 +144,12 @@ impl Client {
             let _ = fresh.delete_shard(shard).is_ok();
         }
         fresh.log.put_notices(notices, &known);
+    }
+
+    /// Returns whether the daemon lost entries of a shard that it had acknowledged.
+    fn has_lost(&self, shard: Shard) -> bool {
+        let lost = self.lost.as_ref();
+        lost.is_some_and(|lost| lost.contains(&shard))
     }
 
     /// Returns the last own entry of a shard that is known to have arrived.
@@ -232,6 +246,16 @@ impl Client {
         let is_mine = |node: &Node| node.attachment() == origin.author;
         self.node.as_ref().is_some_and(is_mine) && self.proposed.contains_key(&origin.id)
     }
+}
+
+/// Keeps the records that a fresh node's snapshot has and that may still be lost with the daemon,
+/// where the node leads. Returns how far they arrived.
+pub(super) fn keep_unsafe(old: &Node, fresh: &mut Node) -> Vec<(Shard, Seq)> {
+    let marks = fresh.log.marks().into_iter();
+    let led: Vec<_> = marks.filter(|mark| fresh.leads(mark.shard)).collect();
+    let mut is_kept = |mark: &Mark| fresh.log.keep_records(mark.shard, &old.log);
+    let kept = led.into_iter().filter(|mark| is_kept(mark));
+    kept.map(|mark| (mark.shard, mark.seq)).collect()
 }
 
 /// Returns whether a node appended to a shard behind `after`.

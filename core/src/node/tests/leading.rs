@@ -198,10 +198,7 @@ fn bad_appends_are_refused_by_kind_and_leave_the_log_alone() {
     let next = head.raw() + 1;
     let cases: Vec<(Entry, ErrorCode)> = vec![
         (entry(next, epoch.next(), good.clone()), ErrorCode::Fenced),
-        (
-            entry(next, crate::ids::Epoch::new(0), good.clone()),
-            ErrorCode::Fenced,
-        ),
+        (entry(next, Epoch::new(0), good.clone()), ErrorCode::Fenced),
         (entry(next + 1, epoch, good.clone()), ErrorCode::WrongSeq),
         (entry(0, epoch, good.clone()), ErrorCode::WrongSeq),
         (entry(next, epoch, bad), ErrorCode::BadOp),

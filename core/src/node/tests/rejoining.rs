@@ -203,7 +203,7 @@ fn a_session_that_lost_what_it_acknowledged_gets_the_tail_as_recovered() {
     world.type_text(ui, view, "12");
     // The daemon began anew, and made a text where the other one was.
     let other = World::new();
-    world.authority = other.authority;
+    (world.authority, world.disk) = (other.authority, other.disk);
     world.rejoin(ui);
     let state = world.authority.node().state();
     let recovered = state.buffer_named("/tmp/+Recovered").unwrap();
