@@ -10,8 +10,10 @@ pub mod marks;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Deref;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
 use crate::limits;
@@ -39,6 +41,112 @@ impl Splice {
     #[must_use]
     pub fn count(&self) -> u64 {
         text::count(&self.text)
+    }
+}
+
+/// The splices of one edit, ordered and disjoint. One alone, as typing makes it, needs no list.
+#[derive(Clone)]
+pub struct Splices(Few);
+
+#[derive(Clone)]
+enum Few {
+    One(Splice),
+    Many(Vec<Splice>),
+}
+
+impl Splices {
+    /// Returns them in order.
+    #[must_use]
+    pub const fn as_slice(&self) -> &[Splice] {
+        match &self.0 {
+            Few::One(splice) => core::slice::from_ref(splice),
+            Few::Many(splices) => splices.as_slice(),
+        }
+    }
+}
+
+impl Deref for Splices {
+    type Target = [Splice];
+
+    fn deref(&self) -> &[Splice] {
+        self.as_slice()
+    }
+}
+
+impl From<Splice> for Splices {
+    fn from(splice: Splice) -> Self {
+        Self(Few::One(splice))
+    }
+}
+
+impl From<Vec<Splice>> for Splices {
+    fn from(mut splices: Vec<Splice>) -> Self {
+        match splices.pop() {
+            Some(splice) if splices.is_empty() => Self::from(splice),
+            last => {
+                splices.extend(last);
+                Self(Few::Many(splices))
+            }
+        }
+    }
+}
+
+impl PartialEq for Splices {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Splices {}
+
+impl fmt::Debug for Splices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<'a> IntoIterator for &'a Splices {
+    type Item = &'a Splice;
+    type IntoIter = core::slice::Iter<'a, Splice>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Serialize for Splices {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Splices {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SplicesVisitor;
+
+        impl<'de> Visitor<'de> for SplicesVisitor {
+            type Value = Splices;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("splices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Splices, A::Error> {
+                let Some(first) = list.next_element()? else {
+                    return Ok(Splices(Few::Many(Vec::new())));
+                };
+                let Some(second) = list.next_element()? else {
+                    return Ok(Splices(Few::One(first)));
+                };
+                let mut splices = Vec::from([first, second]);
+                while let Some(splice) = list.next_element()? {
+                    splices.push(splice);
+                }
+                Ok(Splices(Few::Many(splices)))
+            }
+        }
+
+        deserializer.deserialize_seq(SplicesVisitor)
     }
 }
 

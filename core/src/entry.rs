@@ -11,7 +11,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::edit::Splice;
+use crate::edit::Splices;
 use crate::ids::{
     AttachmentId, BufferId, ColumnId, Epoch, ExecId, GroupId, NoticeId, ProcessId, ProposalId,
     RuleId, Seq, SessionId, Shard, TermId, Version, ViewId, WindowId,
@@ -210,7 +210,7 @@ pub enum BufferOp {
     /// Changes the text, as part of an undo group.
     Edit {
         /// Ordered, disjoint, in positions of the version before.
-        splices: Vec<Splice>,
+        splices: Splices,
         /// Its step of undo; `None` is not undoable (tags, `+Errors`).
         group: Option<GroupId>,
         /// The selection of the view that typed, if any.

@@ -589,7 +589,7 @@ mod tests {
                     for splices in [vec![], vec![splice.clone()], vec![splice.clone(); 2]] {
                         entries.push((
                             BufferOp::Edit {
-                                splices,
+                                splices: splices.into(),
                                 group,
                                 dot,
                             },

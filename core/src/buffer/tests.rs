@@ -1,7 +1,6 @@
 //! Views and layers of one text: what an edit does to each, by acme's own rules.
 
 use alloc::string::ToString;
-use alloc::vec;
 
 use super::*;
 use crate::ids::WindowId;
@@ -34,7 +33,7 @@ fn place(buffer: &mut Buffer, view: ViewId, place: View) {
 
 fn edit(splice: Splice, dot: Option<Dot>) -> BufferOp {
     BufferOp::Edit {
-        splices: vec![splice],
+        splices: splice.into(),
         group: Some(GroupId::new(1)),
         dot,
     }

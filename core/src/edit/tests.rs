@@ -27,6 +27,31 @@ fn splices(len: u64, letters: &[&str]) -> Vec<Splice> {
     all
 }
 
+#[test]
+fn splices_are_written_and_read_as_a_list_of_them() {
+    let splice = |q, text: &str| Splice::new(Span::at(q), text);
+    let few = [
+        splice(1, "a"),
+        splice(2, "é"),
+        splice(300, &"long ".repeat(9)),
+    ];
+    for count in 0..=few.len() {
+        let list = few[..count].to_vec();
+        let splices = Splices::from(list.clone());
+        assert_eq!(splices.as_slice(), list);
+        assert!(count != 1 || splices == Splices::from(list[0].clone()));
+        let bytes = postcard::to_allocvec(&list).unwrap();
+        assert_eq!(postcard::to_allocvec(&splices).unwrap(), bytes);
+        assert_eq!(postcard::from_bytes::<Splices>(&bytes), Ok(splices));
+        for cut in 0..bytes.len() {
+            assert!(
+                postcard::from_bytes::<Splices>(&bytes[..cut]).is_err(),
+                "{cut}"
+            );
+        }
+    }
+}
+
 /// Every edit of one or two splices.
 fn edits(len: u64, letters: &[&str]) -> Vec<Vec<Splice>> {
     let single = splices(len, letters);

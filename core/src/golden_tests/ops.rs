@@ -68,7 +68,7 @@ variants!(SHARDS, Shard: Meta Layout Buffer Window Term);
 
 fn edit(splices: Vec<Splice>, group: Option<GroupId>, dot: Option<Dot>) -> BufferOp {
     BufferOp::Edit {
-        splices,
+        splices: splices.into(),
         group,
         dot,
     }

@@ -131,7 +131,7 @@ fn fill_desk(state: &mut State) {
 fn fill_text(state: &mut State) {
     let mut buffer = |op| run(state, Shard::Buffer(TEXT), Op::Buffer(op));
     let edit = |q0, q1, text: &str, group| BufferOp::Edit {
-        splices: vec![Splice::new(Span::new(q0, q1), text)],
+        splices: Splice::new(Span::new(q0, q1), text).into(),
         group: Some(GroupId::new(group)),
         dot: None,
     };

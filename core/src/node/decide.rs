@@ -327,7 +327,7 @@ impl Node {
             let kind = self.state.buffer(id).map(Buffer::kind);
             let group = (kind != Some(BufferKind::Tag)).then_some(group);
             let op = BufferOp::Edit {
-                splices,
+                splices: splices.into(),
                 group,
                 dot: None,
             };
@@ -584,7 +584,7 @@ impl Node {
             .unwrap_or_default();
         if let Some(splice) = edit::difference(&old, &text.into()) {
             let op = BufferOp::Edit {
-                splices: vec![splice],
+                splices: splice.into(),
                 group: None,
                 dot: None,
             };

@@ -1,7 +1,6 @@
 //! Editing as a leader does it: typing, replacing, selecting.
 
 use alloc::string::String;
-use alloc::vec;
 
 use super::{Node, NodeError};
 use crate::buffer::View;
@@ -57,7 +56,7 @@ impl Node {
         let dot = buffer.view(view).map(|_| Dot { view, at: dot });
         let last = self.replace_but_last(id, splice, group)?;
         let edit = BufferOp::Edit {
-            splices: vec![last],
+            splices: last.into(),
             group,
             dot,
         };
@@ -79,7 +78,7 @@ impl Node {
             let (piece, rest) = splice.text.split_at(end);
             let first = Splice::new(splice.at, piece);
             splice = Splice::new(Span::at(splice.at.q0 + first.count()), rest);
-            let (splices, dot) = (vec![first], None);
+            let (splices, dot) = (first.into(), None);
             let edit = BufferOp::Edit {
                 splices,
                 group,

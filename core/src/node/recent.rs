@@ -6,44 +6,16 @@ use alloc::vec::Vec;
 
 use super::Node;
 use crate::buffer::Effect;
-use crate::edit::{self, Overlap, Splice};
+use crate::edit::{self, Overlap, Splice, Splices};
 use crate::entry::{BufferOp, Op, WindowOp};
 use crate::ids::{BufferId, Seq, Shard, Version};
 use crate::limits;
 use crate::log::Record;
 
-/// What made one version of the next.
-#[derive(Clone, Debug)]
-enum Change {
-    /// One splice: what typing does.
-    Splice(Splice),
-    /// Any other number of them.
-    Splices(Vec<Splice>),
-}
-
-impl Change {
-    /// Returns what an operation says of itself; none for what changes no text.
-    fn of(op: &Op) -> Option<Self> {
-        match op {
-            Op::Buffer(BufferOp::Edit { splices, .. }) => Some(match splices.as_slice() {
-                [splice] => Self::Splice(splice.clone()),
-                splices => Self::Splices(splices.to_vec()),
-            }),
-            _ => None,
-        }
-    }
-
-    fn splices(&self) -> &[Splice] {
-        match self {
-            Self::Splice(splice) => core::slice::from_ref(splice),
-            Self::Splices(splices) => splices,
-        }
-    }
-
-    fn len(&self) -> usize {
-        let len = |splice: &Splice| size_of::<Splice>() + splice.text.len();
-        size_of::<(Seq, Self)>() + self.splices().iter().map(len).sum::<usize>()
-    }
+/// Returns about how many bytes the splices that made one version of the next take.
+fn len(change: &[Splice]) -> usize {
+    let texts = change.iter().map(|splice| splice.text.len());
+    size_of::<(Seq, Splices)>() + size_of_val(change) + texts.sum::<usize>()
 }
 
 /// The entry that a change is of, and what it did.
@@ -55,7 +27,8 @@ pub struct Recent {
     floor: Version,
     /// Highest seq of a change that was dropped.
     dropped: Seq,
-    changes: VecDeque<(Seq, Change)>,
+    /// The splices that made each version of the one before it.
+    changes: VecDeque<(Seq, Splices)>,
     len: usize,
 }
 
@@ -72,13 +45,13 @@ impl Recent {
         self.dropped <= after
     }
 
-    fn push(&mut self, seq: Seq, change: Change) {
-        self.len += change.len();
+    fn push(&mut self, seq: Seq, change: Splices) {
+        self.len += len(&change);
         self.changes.push_back((seq, change));
         while self.len > limits::RECENT_LEN_MAX
             && let Some((seq, old)) = self.changes.pop_front()
         {
-            self.len -= old.len();
+            self.len -= len(&old);
             self.dropped = seq;
             self.floor = self.floor.next();
         }
@@ -115,8 +88,8 @@ impl Node {
         match effect {
             Effect::None => {}
             Effect::Edited => {
-                if let Some(change) = Change::of(&record.entry.op) {
-                    self.remember(id, seq, 1, change);
+                if let BufferOp::Edit { splices, .. } = op {
+                    self.remember(id, seq, 1, splices.clone());
                 }
             }
             Effect::Loaded(_) => {
@@ -131,7 +104,7 @@ impl Node {
             Effect::Steps(steps) => {
                 let mut left = steps.len() as u64;
                 for splices in steps {
-                    self.remember(id, seq, left, Change::Splices(splices));
+                    self.remember(id, seq, left, splices.into());
                     left -= 1;
                 }
             }
@@ -139,7 +112,7 @@ impl Node {
     }
 
     /// Remembers one change; `left` counts it and those of the same entry that follow.
-    fn remember(&mut self, id: BufferId, seq: Seq, left: u64, change: Change) {
+    fn remember(&mut self, id: BufferId, seq: Seq, left: u64, change: Splices) {
         let state = &self.state;
         let recent = self.recent.entry(id).or_insert_with(|| {
             let version = state.buffer(id).map_or(0, |buffer| buffer.version().raw());
@@ -175,8 +148,8 @@ impl Node {
             }
             for (index, record) in edits.iter().enumerate() {
                 let left = (edits.len() - index) as u64;
-                if let Some(change) = Change::of(&record.entry.op) {
-                    self.remember(id, record.entry.seq, left, change);
+                if let Op::Buffer(BufferOp::Edit { splices, .. }) = &record.entry.op {
+                    self.remember(id, record.entry.seq, left, splices.clone());
                 }
             }
         }
@@ -190,7 +163,7 @@ impl Node {
         while recent.changes.back().is_some_and(|(of, _)| *of == seq)
             && let Some((_, change)) = recent.changes.pop_back()
         {
-            recent.len -= change.len();
+            recent.len -= len(&change);
         }
     }
 
@@ -209,7 +182,7 @@ impl Node {
             .changes
             .iter()
             .filter(|(seq, _)| *seq > after)
-            .map(|(seq, change)| (*seq, change.splices()))
+            .map(|(seq, change)| (*seq, change.as_slice()))
             .collect();
         Some((Version::new(version.raw() - tail.len() as u64), tail))
     }
@@ -232,7 +205,7 @@ impl Node {
                 .changes
                 .iter()
                 .skip(passed)
-                .map(|(_, change)| change.splices())
+                .map(|(_, change)| change.as_slice())
                 .collect(),
         )
     }

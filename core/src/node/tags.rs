@@ -5,7 +5,6 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
-use alloc::vec;
 
 use super::{Node, NodeError};
 use crate::buffer::Buffer;
@@ -164,7 +163,7 @@ impl Node {
         }
         if let Some(splice) = splice {
             let op = BufferOp::Edit {
-                splices: vec![splice],
+                splices: splice.into(),
                 group: None,
                 dot: None,
             };

@@ -68,7 +68,7 @@ impl Node {
             self.append_buffer(
                 tag,
                 BufferOp::Edit {
-                    splices,
+                    splices: splices.into(),
                     group: None,
                     dot: None,
                 },
@@ -450,7 +450,7 @@ impl Node {
         self.append_buffer(
             id,
             BufferOp::Edit {
-                splices,
+                splices: splices.into(),
                 group: None,
                 dot: None,
             },

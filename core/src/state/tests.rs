@@ -83,7 +83,7 @@ impl Script {
     fn insert(&mut self, q: u64, text: &str, group: u64) {
         let splices = vec![Splice::new(Span::at(q), text)];
         self.edit(BufferOp::Edit {
-            splices,
+            splices: splices.into(),
             group: Some(GroupId::new(group)),
             dot: None,
         });
@@ -131,7 +131,7 @@ fn an_entry_of_another_seq_or_shard_is_refused_and_changes_nothing() {
             at: Span::at(0),
         }),
         BufferOp::Edit {
-            splices: vec![Splice::new(Span::new(1, 9), "")],
+            splices: Splice::new(Span::new(1, 9), "").into(),
             group: None,
             dot: None,
         },
@@ -308,13 +308,13 @@ fn history_is_bounded_in_bytes_and_keeps_the_newest_group() {
     for group in 1..=100 {
         let splices = vec![Splice::new(Span::at(0), "x".repeat(50))];
         let edit = BufferOp::Edit {
-            splices,
+            splices: splices.into(),
             group: Some(GroupId::new(group)),
             dot: None,
         };
         buffer.apply(&edit, None, &limits).unwrap();
         let cut = BufferOp::Edit {
-            splices: vec![Splice::new(Span::new(0, 50), "")],
+            splices: Splice::new(Span::new(0, 50), "").into(),
             group: Some(GroupId::new(group)),
             dot: None,
         };

@@ -111,12 +111,11 @@ impl Script {
             .unwrap()
             .version()
             .raw();
-        let splices = vec![Splice::new(at, text)];
         let group = Some(GroupId::new(version + 1));
         self.buffer_op(
             id,
             BufferOp::Edit {
-                splices,
+                splices: Splice::new(at, text).into(),
                 group,
                 dot: None,
             },

@@ -119,9 +119,9 @@ fn an_append_that_may_not_be_is_refused_by_its_reason_and_changes_nothing() {
             "wrong seq" => entry.seq = Seq::new(entry.seq.raw() + 5),
             "other kind" => entry.op = Op::Layout(LayoutOp::Focus(None)),
             _ => {
-                let splices = vec![apex_core::edit::Splice::new(Span::new(1000, 2000), "x")];
+                let splice = apex_core::edit::Splice::new(Span::new(1000, 2000), "x");
                 entry.op = Op::Buffer(BufferOp::Edit {
-                    splices,
+                    splices: splice.into(),
                     group: None,
                     dot: None,
                 });

@@ -143,7 +143,7 @@ impl Replica {
                 Loss::Dropped => return,
                 Loss::Emptied => {
                     if let Op::Buffer(BufferOp::Edit { splices, .. }) = &mut entry.op {
-                        splices[0] = Splice::new(splices[0].at, "");
+                        *splices = Splice::new(splices[0].at, "").into();
                     }
                 }
             }

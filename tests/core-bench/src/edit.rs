@@ -270,7 +270,7 @@ impl Typing {
             at: Span::at(end),
         });
         BufferOp::Edit {
-            splices: vec![splice],
+            splices: splice.into(),
             group: Some(self.group),
             dot,
         }

@@ -269,7 +269,7 @@ impl Annotated {
             let span = Span::new(q, q + (number as u64 % 2));
             let text = if number % 2 == 0 { "x" } else { "" };
             let edit = BufferOp::Edit {
-                splices: vec![Splice::new(span, text)],
+                splices: Splice::new(span, text).into(),
                 group: Some(GroupId::new(self.dice)),
                 dot: None,
             };

@@ -50,7 +50,7 @@ impl Typist {
         }
         let text = if is_end { "\n" } else { "x" };
         let op = BufferOp::Edit {
-            splices: vec![Splice::new(Span::at(end), text)],
+            splices: Splice::new(Span::at(end), text).into(),
             group: Some(group),
             dot: None,
         };

@@ -192,7 +192,7 @@ impl App {
         };
         let splices = vec![splice];
         let op = BufferOp::Edit {
-            splices,
+            splices: splices.into(),
             group: None,
             dot: None,
         };

@@ -32,7 +32,7 @@ impl Desk {
         let group = group.map(GroupId::new);
         let dot = None;
         self.apply(&BufferOp::Edit {
-            splices,
+            splices: splices.into(),
             group,
             dot,
         });

@@ -31,7 +31,7 @@ fn append(node: &mut Node, id: BufferId, op: BufferOp) -> Result<(), String> {
 
 fn edit(splices: Vec<Splice>) -> BufferOp {
     BufferOp::Edit {
-        splices,
+        splices: splices.into(),
         group: Some(GroupId::new(1)),
         dot: None,
     }

@@ -132,7 +132,7 @@ impl Pair {
 fn edit(at: Span, text: &str, group: Option<GroupId>) -> BufferOp {
     let splices = Vec::from([Splice::new(at, text)]);
     BufferOp::Edit {
-        splices,
+        splices: splices.into(),
         group,
         dot: None,
     }

@@ -38,7 +38,7 @@ fn emptied(mut entry: Entry) -> Entry {
         panic!("no edit: {entry:?}")
     };
     *dot = None;
-    splices[0] = Splice::new(Span::at(splices[0].at.q0), "");
+    *splices = Splice::new(Span::at(splices[0].at.q0), "").into();
     entry
 }
 
@@ -144,7 +144,7 @@ fn append_badly(world: &mut World, index: usize, buffer: BufferId, text: &str) {
     let node = world.peer(index).node();
     let group = Some(node.new_group());
     let op = Op::Buffer(BufferOp::Edit {
-        splices: Vec::from([Splice::new(Span::at(0), text)]),
+        splices: Splice::new(Span::at(0), text).into(),
         group,
         dot: None,
     });

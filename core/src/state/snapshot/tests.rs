@@ -45,7 +45,7 @@ fn long() -> State {
     for number in 0..300 {
         let at = Span::new(number * 7, number * 7 + 3);
         let edit = BufferOp::Edit {
-            splices: vec![Splice::new(at, "x".repeat(90)); 1],
+            splices: vec![Splice::new(at, "x".repeat(90)); 1].into(),
             group: Some(GroupId::new(number + 1)),
             dot: None,
         };

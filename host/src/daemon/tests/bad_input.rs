@@ -106,9 +106,8 @@ fn bad_appends_are_refused_by_kind_and_the_leader_goes_on() {
         let attachment = node.attachment();
         let seq = node.log().mark(shard).unwrap().seq.next();
         let edit = |at: Span| {
-            let splices = vec![Splice::new(at, "x")];
             Op::Buffer(BufferOp::Edit {
-                splices,
+                splices: Splice::new(at, "x").into(),
                 group: None,
                 dot: None,
             })

@@ -238,7 +238,7 @@ impl World {
         let done = node.append_buffer(
             id,
             BufferOp::Edit {
-                splices,
+                splices: splices.into(),
                 group,
                 dot,
             },
