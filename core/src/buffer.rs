@@ -322,7 +322,7 @@ impl Buffer {
         }
         let before = self.content;
         let is_behind = matches!(splices, [splice] if splice.at == Span::at(self.text.len()));
-        let inverse = self.change(splices);
+        let inverse = self.change(splices, dot);
         self.content = self.version;
         match group {
             Some(group) => {
@@ -333,11 +333,6 @@ impl Buffer {
             None if is_behind => {}
             // What cannot be undone must not leave older steps that no longer fit.
             None => self.history.clear(limits),
-        }
-        if let Some(dot) = dot
-            && let Some(view) = self.views.get_mut(&dot.view)
-        {
-            view.dot = dot.at;
         }
         Ok(())
     }
@@ -353,14 +348,16 @@ impl Buffer {
         }
     }
 
-    /// Changes the text and moves everything that edits move; the one place that does.
-    fn change(&mut self, splices: &[Splice]) -> Step {
+    /// Changes the text and moves everything that edits move; the one place that does. `dot` is
+    /// what the edit itself selects.
+    fn change(&mut self, splices: &[Splice], dot: Option<Dot>) -> Step {
         let inverse = match splices {
             [splice] => Step::Splice(edit::apply_one(&mut self.text, splice)),
             splices => Step::Splices(edit::apply(&mut self.text, splices)),
         };
-        for view in self.views.values_mut() {
-            view.dot = edit::map_span(splices, view.dot);
+        for (id, view) in &mut self.views {
+            let selected = dot.filter(|dot| dot.view == *id);
+            view.dot = selected.map_or_else(|| edit::map_span(splices, view.dot), |dot| dot.at);
             view.origin = edit::map(splices, view.origin, edit::Bias::Left);
         }
         for layer in self.layers.values_mut() {
@@ -413,7 +410,7 @@ impl Buffer {
                 self.version = self.version.next();
                 steps.push(Step::Name(old));
             } else {
-                steps.push(self.change(step.splices()));
+                steps.push(self.change(step.splices(), None));
             }
             changes.push(step.splices().to_vec());
         }

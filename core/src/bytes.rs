@@ -22,6 +22,14 @@ enum Repr {
 impl Bytes {
     /// Bytes up to this many lie in the value itself: an entry of typing has about 40.
     pub const INLINE_LEN_MAX: usize = 46;
+
+    /// Returns the first `len` of these bytes; none when there are not so many.
+    #[must_use]
+    pub(crate) fn inline(len: usize, bytes: &[u8; Self::INLINE_LEN_MAX]) -> Option<Self> {
+        let len = u8::try_from(len).ok()?;
+        let fits = usize::from(len) <= bytes.len();
+        fits.then_some(Self(Repr::Inline(len, *bytes)))
+    }
 }
 
 impl Deref for Bytes {

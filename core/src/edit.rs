@@ -292,6 +292,9 @@ impl Shift {
 /// inside deleted text goes to its start, and an insertion at the position does not move it.
 #[must_use]
 pub fn map(splices: &[Splice], mut q: u64, bias: Bias) -> u64 {
+    if let ([splice], Bias::Left) = (splices, bias) {
+        return map_left(splice.at, splice.count(), q);
+    }
     let mut moved = Shift::default();
     for splice in splices {
         if splice.at.q0 > q || (splice.at.q0 == q && bias == Bias::Left) {
@@ -310,6 +313,18 @@ pub fn map(splices: &[Splice], mut q: u64, bias: Bias) -> u64 {
         moved.pass(splice.at.len(), splice.count());
     }
     moved.forward(q)
+}
+
+/// Returns where a position goes by one splice of `count` code points, with [`Bias::Left`]: what
+/// typing does to each view.
+const fn map_left(at: Span, count: u64, q: u64) -> u64 {
+    if q <= at.q0 {
+        q
+    } else if q <= at.q1 {
+        at.q0
+    } else {
+        q - at.len() + count
+    }
 }
 
 /// Returns where a span of the old text stands in the new one, both ends with acme's rule.

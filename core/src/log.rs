@@ -565,6 +565,7 @@ fn is_held(lease: Lease, attachment: AttachmentId) -> bool {
     lease.holder == attachment && lease.released.is_none()
 }
 
+#[inline]
 fn push(log: &mut ShardLog, shard: Shard, entry: Entry, bytes: Bytes) -> Arc<Record> {
     let chain = log.chain().extend(&bytes);
     let record = Arc::new(Record {

@@ -58,16 +58,12 @@ impl State {
         if !entry.op.fits(shard) {
             return Err(ApplyError::DoesNotFit);
         }
-        let applied = *self.applied.get(&shard).ok_or(ApplyError::UnknownShard)?;
-        if entry.seq != applied.next() {
-            let expected = applied.next();
-            return Err(ApplyError::WrongSeq {
-                expected,
-                found: entry.seq,
-            });
+        if let (Op::Buffer(op), Shard::Buffer(id)) = (&entry.op, shard) {
+            return self.apply_buffer(id, op, entry);
         }
+        let applied = *self.applied.get(&shard).ok_or(ApplyError::UnknownShard)?;
+        check_next(applied, entry.seq)?;
         let effect = match (&entry.op, shard) {
-            (Op::Buffer(op), Shard::Buffer(id)) => self.apply_buffer(id, op, entry)?,
             (Op::Meta(op), _) => self.apply_meta(op)?,
             (Op::Layout(op), _) => self.apply_layout(op)?,
             (Op::Window(op), Shard::Window(id)) => self.apply_window(id, op)?,
@@ -80,21 +76,28 @@ impl State {
         Ok(effect)
     }
 
+    /// Typing comes here at each key: both maps are gone down once.
     fn apply_buffer(
         &mut self,
         id: BufferId,
         op: &BufferOp,
         entry: &Entry,
-    ) -> Result<Effect, OpError> {
-        if let Some(buffer) = self.buffers.get_mut(&id) {
-            return Arc::make_mut(buffer).apply(op, entry.origin, &self.meta.limits);
-        }
-        let BufferOp::Create { kind, name } = op else {
-            return Err(OpError::Create);
+    ) -> Result<Effect, ApplyError> {
+        let applied = self.applied.get_mut(&Shard::Buffer(id));
+        let applied = applied.ok_or(ApplyError::UnknownShard)?;
+        check_next(*applied, entry.seq)?;
+        let effect = if let Some(buffer) = self.buffers.get_mut(&id) {
+            Arc::make_mut(buffer).apply(op, entry.origin, &self.meta.limits)?
+        } else {
+            let BufferOp::Create { kind, name } = op else {
+                return Err(OpError::Create.into());
+            };
+            let buffer = Buffer::new(*kind, name.clone());
+            self.buffers.insert_mut(id, Arc::new(buffer));
+            Effect::None
         };
-        self.buffers
-            .insert_mut(id, Arc::new(Buffer::new(*kind, name.clone())));
-        Ok(Effect::None)
+        *applied = entry.seq;
+        Ok(effect)
     }
 
     fn apply_window(&mut self, id: WindowId, op: &WindowOp) -> Result<Effect, OpError> {
@@ -157,4 +160,12 @@ impl State {
         }
         Ok(Effect::None)
     }
+}
+
+fn check_next(applied: Seq, found: Seq) -> Result<(), ApplyError> {
+    let expected = applied.next();
+    if found == expected {
+        return Ok(());
+    }
+    Err(ApplyError::WrongSeq { expected, found })
 }
