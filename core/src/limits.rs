@@ -33,6 +33,9 @@ pub const EXEC_COUNT_MAX: usize = 64;
 pub const ANNOTATION_COUNT_MAX: usize = 100_000;
 /// Bytes of changes kept per buffer, for carrying proposals forward.
 pub const RECENT_LEN_MAX: usize = 4 << 20;
+/// Most of those changes. Typing comes to it long before the bytes: what is kept then lies in the
+/// second cache, and proposals are made on versions of the last seconds.
+pub const RECENT_COUNT_MAX: usize = 16 << 10;
 /// Bytes of entries that a client keeps while it waits for a fresh snapshot.
 pub const MISSED_LEN_MAX: usize = 4 << 20;
 /// Most shards that a client ended and remembers, in case that the daemon forgets it.

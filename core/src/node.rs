@@ -242,7 +242,9 @@ impl Node {
                 if let Op::Meta(op) = &record.entry.op {
                     self.log.note_meta(op);
                 }
-                self.unshipped.insert(shard);
+                if !self.unshipped.contains(&shard) {
+                    self.unshipped.insert(shard);
+                }
                 self.note(&record, effect);
                 self.log_done(Done::Appended(shard));
                 Ok(record)

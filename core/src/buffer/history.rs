@@ -259,6 +259,7 @@ impl History {
         }
     }
 
+    #[inline]
     fn end_redo(&mut self, limits: &ApplyLimits) {
         if self.undone.is_empty() {
             return;

@@ -47,14 +47,15 @@ impl Recent {
 
     fn push(&mut self, seq: Seq, change: Splices) {
         self.len += len(&change);
-        self.changes.push_back((seq, change));
-        while self.len > limits::RECENT_LEN_MAX
+        // Before the new one comes, so that the list, which grows by doubling, ends at the limit.
+        while (self.len > limits::RECENT_LEN_MAX || self.changes.len() >= limits::RECENT_COUNT_MAX)
             && let Some((seq, old)) = self.changes.pop_front()
         {
             self.len -= len(&old);
             self.dropped = seq;
             self.floor = self.floor.next();
         }
+        self.changes.push_back((seq, change));
     }
 }
 
@@ -83,7 +84,10 @@ impl Node {
         };
         let seq = record.entry.seq;
         if !matches!(op, BufferOp::Select(_) | BufferOp::Origin { .. }) {
-            self.touched.insert(id);
+            // At each key it is there already.
+            if !self.touched.contains(&id) {
+                self.touched.insert(id);
+            }
         }
         match effect {
             Effect::None => {}
@@ -113,6 +117,9 @@ impl Node {
 
     /// Remembers one change; `left` counts it and those of the same entry that follow.
     fn remember(&mut self, id: BufferId, seq: Seq, left: u64, change: Splices) {
+        if let Some(recent) = self.recent.get_mut(&id) {
+            return recent.push(seq, change);
+        }
         let state = &self.state;
         let recent = self.recent.entry(id).or_insert_with(|| {
             let version = state.buffer(id).map_or(0, |buffer| buffer.version().raw());
@@ -245,5 +252,48 @@ const fn is_opaque(op: &BufferOp) -> bool {
         | BufferOp::Annotate { .. }
         | BufferOp::Setting { .. }
         | BufferOp::Forget(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Span;
+
+    /// Pushes a change of so many bytes and checks what is known of all.
+    fn check(recent: &mut Recent, number: u64, text_len: usize) {
+        let splice = Splice::new(Span::at(0), "x".repeat(text_len));
+        recent.push(Seq::new(number), splice.into());
+        let lens = recent.changes.iter().map(|(_, change)| len(change));
+        assert_eq!(recent.len, lens.sum());
+        let count = recent.changes.len() as u64;
+        assert_eq!(recent.floor.raw() + count, number);
+        assert_eq!(recent.dropped.raw() + count, number);
+        assert!(!recent.is_whole_after(Seq::new(number - count - 1)) || count == number);
+        assert!(recent.is_whole_after(Seq::new(number - count)));
+    }
+
+    #[test]
+    fn old_changes_go_when_there_are_too_many_or_too_long_ones() {
+        let mut recent = Recent::default();
+        let most = limits::RECENT_COUNT_MAX as u64;
+        for number in 1..=most {
+            recent.push(Seq::new(number), Splice::new(Span::at(0), "x").into());
+        }
+        assert_eq!(
+            recent.floor,
+            Version::default(),
+            "at the limit all are kept"
+        );
+        check(&mut recent, most + 1, 1);
+        assert_eq!(recent.changes.len() as u64, most, "past it the oldest goes");
+        for number in most + 2..most + 9 {
+            check(&mut recent, number, limits::RECENT_LEN_MAX / 3);
+        }
+        assert_eq!(recent.changes.len(), 2);
+        check(&mut recent, most + 9, limits::RECENT_LEN_MAX);
+        assert_eq!(recent.changes.len(), 1, "the newest stays, however long");
+        check(&mut recent, most + 10, 1);
+        assert_eq!(recent.changes.len(), 1);
     }
 }
