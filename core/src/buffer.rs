@@ -235,17 +235,30 @@ impl Buffer {
         origin: Option<Origin>,
         limits: &ApplyLimits,
     ) -> Result<Effect, OpError> {
-        let effect = match op {
-            BufferOp::Create { .. } => return Err(OpError::Create),
+        let effect = if let BufferOp::Edit {
+            splices,
+            group,
+            dot,
+        } = op
+        {
+            self.edit(splices, *group, *dot, limits)?;
+            Effect::Edited
+        } else {
+            self.apply_other(op, limits)?
+        };
+        if let Some(origin) = origin {
+            let highest = self.authors.entry(origin.author).or_default();
+            *highest = (*highest).max(origin.id);
+        }
+        Ok(effect)
+    }
+
+    /// Applies an operation that is no edit: out of the way of typing.
+    #[inline(never)]
+    fn apply_other(&mut self, op: &BufferOp, limits: &ApplyLimits) -> Result<Effect, OpError> {
+        Ok(match op {
+            BufferOp::Create { .. } | BufferOp::Edit { .. } => return Err(OpError::Create),
             BufferOp::Load { text } => self.load(text),
-            BufferOp::Edit {
-                splices,
-                group,
-                dot,
-            } => {
-                self.edit(splices, *group, *dot, limits)?;
-                Effect::Edited
-            }
             BufferOp::Undo { group, view } => self.undo(*group, *view)?,
             BufferOp::Redo { group, view } => self.redo(*group, *view)?,
             BufferOp::Select(dot) => self.select(*dot)?,
@@ -268,12 +281,7 @@ impl Buffer {
                 self.authors.remove(attachment);
                 Effect::None
             }
-        };
-        if let Some(origin) = origin {
-            let highest = self.authors.entry(origin.author).or_default();
-            *highest = (*highest).max(origin.id);
-        }
-        Ok(effect)
+        })
     }
 
     /// Returns whether all that it keeps of positions lies in its text, as `apply` leaves it.

@@ -354,6 +354,12 @@ pub fn encode_entry(entry: &Entry) -> Bytes {
     if short.entry(entry) {
         return short.finish();
     }
+    encode_any(entry)
+}
+
+/// Returns the bytes of an entry that is not typing.
+#[inline(never)]
+fn encode_any(entry: &Entry) -> Bytes {
     let bytes = postcard::to_allocvec(entry).expect("an entry always encodes");
     Bytes::from(bytes)
 }

@@ -61,6 +61,12 @@ impl State {
         if let (Op::Buffer(op), Shard::Buffer(id)) = (&entry.op, shard) {
             return self.apply_buffer(id, op, entry);
         }
+        self.apply_other(shard, entry)
+    }
+
+    /// Applies an entry of a shard that is no buffer: out of the way of typing.
+    #[inline(never)]
+    fn apply_other(&mut self, shard: Shard, entry: &Entry) -> Result<Effect, ApplyError> {
         let applied = *self.applied.get(&shard).ok_or(ApplyError::UnknownShard)?;
         check_next(applied, entry.seq)?;
         let effect = match (&entry.op, shard) {
