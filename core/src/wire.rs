@@ -4,6 +4,8 @@
 //! with [`MUST_UNDERSTAND`] set is refused by who does not know it; another unknown kind is
 //! skipped. Kinds are never reused; payload enums only grow at the end.
 
+mod typing;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,11 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bytes::Bytes;
-use crate::entry::{APPLY_VERSION, BufferOp, Entry, Op};
-use crate::ids::ViewId;
+use crate::entry::{APPLY_VERSION, Entry};
 use crate::limits;
 use crate::message::{ClientMessage, ServerMessage};
-use crate::text::Span;
 
 /// What every stream begins with; chosen so that no text or shell noise contains it.
 pub const MAGIC: [u8; 8] = *b"\x00apex\x0e\r\n";
@@ -205,156 +205,13 @@ impl PreambleReader {
     }
 }
 
-/// Room for an entry of typing; a power of two, so that an index is kept inside by a mask.
-const SHORT_LEN: usize = 128;
-/// Bytes that a number of less than 57 bits takes at most, and that are written for each.
-const NUMBER_LEN: usize = 8;
-/// Longest text that an entry of typing brings. Nine numbers of at most ten bytes and eight single
-/// bytes stand beside it.
-const SHORT_TEXT_MAX: usize = 24;
-
-/// What postcard makes of an entry of typing, written in one pass.
-///
-/// Postcard itself hands over each number through a buffer of its own, which took a sixth of an
-/// edit. A test holds the two equal.
-struct Short {
-    bytes: [u8; SHORT_LEN + NUMBER_LEN],
-    len: usize,
-}
-
-impl Short {
-    const fn new() -> Self {
-        Self {
-            bytes: [0; SHORT_LEN + NUMBER_LEN],
-            len: 0,
-        }
-    }
-
-    /// Writes an entry of one splice with a short text; nothing of any other, and says so.
-    #[inline]
-    fn entry(&mut self, entry: &Entry) -> bool {
-        let Op::Buffer(BufferOp::Edit {
-            splices,
-            group,
-            dot,
-        }) = &entry.op
-        else {
-            return false;
-        };
-        let [splice] = splices.as_slice() else {
-            return false;
-        };
-        if splice.text.len() > SHORT_TEXT_MAX || entry.origin.is_some() {
-            return false;
-        }
-        self.number(entry.seq.raw());
-        self.number(entry.attachment.raw());
-        self.number(entry.epoch.raw());
-        // No origin; the operation is of a buffer; it is an edit; it has one splice.
-        [0, 2, 2, 1].into_iter().for_each(|byte| self.byte(byte));
-        self.span(splice.at);
-        self.number(splice.text.len() as u64);
-        splice.text.bytes().for_each(|byte| self.byte(byte));
-        self.byte(u8::from(group.is_some()));
-        if let Some(group) = group {
-            self.number(group.raw());
-        }
-        self.byte(u8::from(dot.is_some()));
-        if let Some(dot) = dot {
-            self.view(dot.view);
-            self.span(dot.at);
-        }
-        true
-    }
-
-    #[inline]
-    fn byte(&mut self, byte: u8) {
-        self.bytes[self.len % SHORT_LEN] = byte;
-        self.len += 1;
-    }
-
-    /// Writes seven bits a byte, the lowest first; the highest bit says that more follow.
-    #[inline]
-    fn number(&mut self, mut number: u64) {
-        if number < 0x80 {
-            return self.byte(number.to_le_bytes()[0]);
-        }
-        if number >> 21 == 0 {
-            // Two bytes or three: a position of most texts.
-            let is_long = u64::from(number >= 0x4000);
-            let low = number & 0x7F | (number & 0x3F80) << 1 | (number & 0x1F_C000) << 2;
-            let [one, two, three, ..] = (low | 0x80 | is_long << 15).to_le_bytes();
-            let at = self.len % SHORT_LEN;
-            self.bytes[at..at + 3].copy_from_slice(&[one, two, three]);
-            self.len += if is_long == 1 { 3 } else { 2 };
-            return;
-        }
-        if number >> 56 == 0 {
-            // All bytes at once, and zeros behind them: a loop takes a wrong turn at its end.
-            let len = (u64::BITS - number.leading_zeros()).div_ceil(7);
-            let marks = 0x8080_8080_8080_8080 >> (u64::BITS + 8 - 8 * len);
-            let at = self.len % SHORT_LEN;
-            let bytes = (spread(number) | marks).to_le_bytes();
-            self.bytes[at..at + NUMBER_LEN].copy_from_slice(&bytes);
-            self.len += len as usize;
-            return;
-        }
-        while number >= 0x80 {
-            self.byte(number.to_le_bytes()[0] | 0x80);
-            number >>= 7;
-        }
-        self.byte(number.to_le_bytes()[0]);
-    }
-
-    #[inline]
-    fn span(&mut self, span: Span) {
-        self.number(span.q0);
-        self.number(span.q1);
-    }
-
-    fn view(&mut self, view: ViewId) {
-        let (kind, id) = match view {
-            ViewId::Tag(window) => (0, window.raw()),
-            ViewId::Body(window) => (1, window.raw()),
-            ViewId::Column(column) => (2, column.raw()),
-            ViewId::Top => return self.byte(3),
-        };
-        self.byte(kind);
-        self.number(id);
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    /// Returns the bytes, which lie in the value where there is room.
-    #[inline]
-    fn finish(&self) -> Bytes {
-        self.bytes
-            .first_chunk()
-            .and_then(|start| Bytes::inline(self.len, start))
-            .unwrap_or_else(|| Bytes::from(self.as_bytes()))
-    }
-}
-
-/// Puts each seven bits of a number of less than 57 bits into a byte, the lowest first.
-const fn spread(number: u64) -> u64 {
-    let number = number & 0x0FFF_FFFF | (number & 0x00FF_FFFF_F000_0000) << 4;
-    let number = number & 0x0000_3FFF_0000_3FFF | (number & 0x0FFF_C000_0FFF_C000) << 2;
-    number & 0x007F_007F_007F_007F | (number & 0x3F80_3F80_3F80_3F80) << 1
-}
-
 /// Returns an entry's bytes: what is hashed, sent and stored.
 ///
 /// # Panics
 /// Never: an entry always encodes.
 #[must_use]
 pub fn encode_entry(entry: &Entry) -> Bytes {
-    let mut short = Short::new();
-    if short.entry(entry) {
-        return short.finish();
-    }
-    encode_any(entry)
+    typing::encode(entry).unwrap_or_else(|| encode_any(entry))
 }
 
 /// Returns the bytes of an entry that is not typing.
@@ -369,7 +226,10 @@ fn encode_any(entry: &Entry) -> Bytes {
 /// # Errors
 /// [`WireError::Payload`].
 pub fn decode_entry(bytes: &[u8]) -> Result<Entry, WireError> {
-    decode(bytes)
+    match typing::decode(bytes) {
+        Some(entry) => Ok(entry),
+        None => decode(bytes),
+    }
 }
 
 /// Returns the whole frame of a client's message.
@@ -488,9 +348,8 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edit::Splice;
-    use crate::entry::{Dot, Origin};
-    use crate::ids::{AttachmentId, ColumnId, Epoch, GroupId, ProposalId, Seq, Shard, WindowId};
+
+    use crate::ids::Shard;
     use alloc::vec;
 
     #[test]
@@ -601,70 +460,6 @@ mod tests {
             encode_piece(len, &mut framed, |out| out.extend_from_slice(&piece));
             let message = ServerMessage::Snapshot(Bytes::from(piece));
             assert_eq!(framed[6..], encode_server(&message));
-        }
-    }
-
-    #[test]
-    fn entries_of_typing_are_written_as_postcard_writes_them() {
-        let steps = (1..10).map(|bytes| 1_u64 << (7 * bytes));
-        let around = steps.flat_map(|step| [step - 8, step - 1, step]);
-        let numbers = around.chain([0, 1, 1 << 40, u64::MAX]);
-        let views = |number: u64| {
-            let id = number.wrapping_add(8);
-            let window = WindowId::new(id);
-            [
-                ViewId::Tag(window),
-                ViewId::Body(window),
-                ViewId::Column(ColumnId::new(id)),
-                ViewId::Top,
-            ]
-        };
-        let author = AttachmentId::new(3);
-        let proposal = Origin {
-            author,
-            id: ProposalId::new(4),
-        };
-        let mut entries = Vec::new();
-        for number in numbers {
-            for text in ["", "x", "\n", "é漢", &"y".repeat(24), &"z".repeat(25)] {
-                for dot in views(number).map(Some).into_iter().chain([None]) {
-                    // No two fields hold the same number, so that none can stand for another.
-                    let other = |k| number.wrapping_add(k);
-                    let at = Span::new(other(3), other(4));
-                    let splice = Splice::new(at, text);
-                    let group = (number != 1).then_some(GroupId::new(other(5)));
-                    let at = Span::new(other(6), other(7));
-                    let dot = dot.map(|view| Dot { view, at });
-                    for splices in [vec![], vec![splice.clone()], vec![splice.clone(); 2]] {
-                        entries.push((
-                            BufferOp::Edit {
-                                splices: splices.into(),
-                                group,
-                                dot,
-                            },
-                            number,
-                        ));
-                    }
-                }
-            }
-        }
-        entries.push((BufferOp::Load { text: "x".into() }, 7));
-        for (op, number) in entries {
-            for origin in [None, Some(proposal)] {
-                let op = Op::Buffer(op.clone());
-                let entry = Entry {
-                    seq: Seq::new(number),
-                    attachment: AttachmentId::new(number.wrapping_add(1)),
-                    epoch: Epoch::new(number.wrapping_add(2)),
-                    origin,
-                    op,
-                };
-                assert_eq!(
-                    *encode_entry(&entry),
-                    *postcard::to_allocvec(&entry).unwrap()
-                );
-                assert_eq!(decode_entry(&encode_entry(&entry)), Ok(entry));
-            }
         }
     }
 }
