@@ -132,8 +132,5 @@ const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS && TRANSFER_MS < PROPOSAL_D
 const _: () = assert!(TRANSFER_MS < TOOL_LEASE_MS_MAX && MARK_QUIET_MS < GRACE_TOOL_MS);
 const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS && PROPOSAL_DECIDE_MS < GRACE_TOOL_MS);
 const _: () = assert!(GRACE_TOOL_MS <= GRACE_UI_MS && GRACE_UI_MS <= TOOL_LEASE_MS_MAX);
-const _: () = assert!(MESSAGE_LEN_MAX < PIECE_LEN_MAX);
 const _: () = assert!(RESERVED_COUNTER_COUNT < 1 << (COUNTER_BITS - 8));
 const _: () = assert!(RESERVED_ATTACHMENT_COUNT < ATTACHMENT_MAX >> 8);
-const _: () = assert!(TRANSFER_MS < PROPOSAL_WAIT_MS);
-const _: () = assert!(PROPOSAL_WAIT_MS < GRACE_TOOL_MS);

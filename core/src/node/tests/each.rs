@@ -288,6 +288,8 @@ fn parts_that_come_to_one_leader_one_by_one_are_told_apart() {
         assert_eq!(refusals(&heard[0]), vec![None; count]);
     }
     assert_eq!(scene.texts(), ["2abc", "13abc"]);
+    scene.wake(tool);
+    assert_eq!(scene.texts(), ["2abc", "13abc"]);
     scene.world.check();
 }
 
@@ -304,6 +306,9 @@ fn a_takeover_between_the_parts_brings_them_to_the_new_leader_once() {
     assert!(scene.world.is_leading(second));
     let heard = scene.heard(&proposal);
     assert_eq!(refusals(&heard[0]), vec![None; 2]);
+    assert_eq!(scene.texts(), ["2abc", "1abc"]);
+    scene.wake(ui);
+    assert_eq!(scene.heard(&proposal).len(), 1);
     assert_eq!(scene.texts(), ["2abc", "1abc"]);
     scene.world.check();
 }
@@ -328,6 +333,8 @@ fn what_waits_is_not_overtaken_by_what_the_same_author_proposes_later() {
         let heard = scene.heard(&proposal);
         assert!(refusals(&heard[0]).iter().all(Option::is_none));
     }
+    scene.wake(ui);
+    assert_eq!(scene.texts(), ["12abc", "xyabc"]);
     scene.world.check();
 }
 
