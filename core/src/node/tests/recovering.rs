@@ -629,6 +629,8 @@ fn entries_that_arrived_unacknowledged_are_no_tail_after_somebody_took_over() {
         }
         assert!(!scene.world.peer(ui).client.is_recovering());
         let text = scene.text();
+        let state = scene.world.authority.node().state();
+        assert!(state.buffer_named("/tmp/+Recovered").is_none());
         assert_eq!(text.matches("cd").count(), 1, "{text}");
         assert_eq!(text.len(), 5, "{text}");
         scene.world.check();
