@@ -9,6 +9,8 @@ extern crate std;
 
 pub mod limits;
 
+pub mod canary;
+
 pub mod ids;
 
 pub mod bytes;

@@ -24,6 +24,7 @@ use self::hashes::Hashed;
 use self::recent::Recent;
 use crate::buffer::hash::BufferHash;
 use crate::bytes::Bytes;
+use crate::canary::{self, Canary};
 use crate::entry::{BufferKind, BufferOp, Entry, LayoutOp, MetaOp, Op, Origin, WindowOp};
 use crate::ids::{
     AttachmentId, BufferId, ColumnId, Epoch, ExecId, GroupId, NoticeId, ProcessId, ProposalId,
@@ -127,6 +128,8 @@ impl Node {
     #[must_use]
     pub fn mirror(attachment: AttachmentId, state: State, marks: &[Mark], counter: u64) -> Self {
         let log = Log::mirror(state.meta(), marks);
+        let is_reused = canary::is_on(Canary::CounterReused);
+        let counter = if is_reused { 1 } else { counter };
         Self::new(attachment, state, log, counter)
     }
 

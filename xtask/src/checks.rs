@@ -53,6 +53,11 @@ pub(crate) fn run(is_long: bool) -> Result<(), ChoreError> {
         tests
     }
     .run()?;
+    part("bugs that the simulator must find");
+    let canaries = "test --release --package apex-sim --features canaries --test canaries";
+    cargo(canaries)
+        .env("APEX_LONG", if is_long { "1" } else { "" })
+        .run()?;
     say("every check passed");
     Ok(())
 }
@@ -65,7 +70,14 @@ pub(crate) fn vectors(files: &[OsString]) -> Result<(), ChoreError> {
 
 /// Runs worlds of the simulator.
 pub(crate) fn sim(words: &[OsString]) -> Result<(), ChoreError> {
-    let cargo = Step::new("cargo").words("run --release --quiet --package apex-sim --");
+    let is_canaries = words.iter().any(|word| word == "--canaries");
+    let features = if is_canaries {
+        "--features canaries --"
+    } else {
+        "--"
+    };
+    let cargo = Step::new("cargo").words("run --release --quiet --package apex-sim");
+    let cargo = cargo.words(features);
     Ok(words.iter().fold(cargo, Step::arg).run()?)
 }
 

@@ -36,7 +36,7 @@ const CHORES: &str = "the chores are
   run [FILE[:ADDR]...]   build apex and its tools, start apexd if none runs, open the files
   test [--long]          all checks: format, lints, tests, documentation
   vectors FILE.jsonl...  run cases of the Edit command language, and name those that fail
-  sim [--seeds N] [--from S] [--seed S] [--tell] [--off KIND] [--only KIND]
+  sim [--seeds N] [--from S] [--seed S] [--tell] [--off KIND] [--only KIND] [--shrink] [--canaries]
                          run worlds of the simulator, and show those that fail
   bench [NAME...]        measure, and print the table
   plugins                build the tools in plugins/ and those that tests use

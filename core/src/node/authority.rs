@@ -30,6 +30,7 @@ use super::decide::FollowUp;
 use super::marks::{Divergence, Pace};
 use super::{Node, NodeError};
 use crate::bytes::Bytes;
+use crate::canary::{self, Canary};
 use crate::entry::{ApplyLimits, AttachmentKind, MetaOp, SaveCause};
 use crate::ids::{
     AttachmentId, BufferId, ConnectionId, Epoch, Incarnation, Millis, ProcessId, ProposalId,
@@ -470,6 +471,9 @@ impl Authority {
             return;
         };
         self.settle(now, out);
+        if canary::is_on(Canary::AckedEarly) {
+            out.push(acked_early(connection, appends));
+        }
         match self.take(from, appends) {
             Ok(records) => {
                 for record in &records {
@@ -526,11 +530,17 @@ impl Authority {
         let shards = core::mem::take(&mut self.node.unshipped);
         let mut records = Vec::new();
         for shard in shards {
+            if canary::is_on(Canary::CompactedPastReader) && shard == Shard::Layout {
+                self.node.log.compact(shard, Seq::new(u64::MAX));
+            }
             let published = self.published.get(&shard).copied().unwrap_or_default();
             records.extend(self.node.log().after(shard, published).cloned());
             if let Some(mark) = self.node.log().mark(shard) {
                 self.published.insert(shard, mark.seq);
             }
+        }
+        if canary::is_on(Canary::MetaLast) {
+            records.sort_by_key(|record| core::cmp::Reverse(record.shard));
         }
         for record in &records {
             self.pace.note(record.shard, record.bytes.len());
@@ -597,7 +607,8 @@ impl Authority {
             let words = alloc::format!("no buffer {buffer}");
             return Err(ErrorMessage::new(ErrorCode::NotFound, words));
         };
-        if lease.holder == asker && lease.epoch == epoch {
+        let is_current = lease.holder == asker && lease.epoch == epoch;
+        if is_current || canary::is_on(Canary::PutUnfenced) {
             return Ok(());
         }
         let words = alloc::format!(
@@ -639,6 +650,21 @@ impl Authority {
         };
         Some(Output::Host(asker, request))
     }
+}
+
+/// Returns the acknowledgement of entries that nobody has looked at.
+fn acked_early(connection: ConnectionId, appends: &[(Shard, Vec<Bytes>)]) -> Output {
+    let mark = |(shard, entries): &(Shard, Vec<Bytes>)| {
+        let last = crate::wire::decode_entry(entries.last()?).ok()?;
+        Some(AckMark {
+            shard: *shard,
+            received: last.seq,
+            written: Seq::default(),
+            synced: Seq::default(),
+        })
+    };
+    let marks = appends.iter().filter_map(mark).collect();
+    Output::Send(connection, ServerMessage::Acked(marks))
 }
 
 fn refuse(connection: ConnectionId, code: ErrorCode, words: &str, out: &mut Vec<Output>) {

@@ -27,6 +27,7 @@ use super::Node;
 use super::decide::FollowUp;
 use super::marks::{Checker, Divergence, Pace, Verdict};
 use crate::bytes::Bytes;
+use crate::canary::{self, Canary};
 use crate::edit::Splice;
 use crate::entry::{AttachmentKind, ChainHash, MetaOp, Op};
 use crate::ids::{AttachmentId, BufferId, ProposalId, RequestId, SERVER, Seq, Shard};
@@ -490,6 +491,9 @@ impl Client {
     /// Forgets what was shipped where it goes again. What a snapshot that nobody asked for does not
     /// have yet is on its way and arrives; what made this client ask for one was refused.
     fn keep_shipped(&mut self, old: &Node, fresh: &Node) {
+        if canary::is_on(Canary::ShippedKept) {
+            return;
+        }
         let is_resyncing = self.is_resyncing;
         self.shipped.retain(|shard, _| {
             !is_resyncing && fresh.leads(*shard) && epoch_of(old, *shard) == epoch_of(fresh, *shard)

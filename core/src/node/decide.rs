@@ -11,6 +11,7 @@ use super::windows::Placement;
 use super::{Node, NodeError};
 use crate::buffer::Buffer;
 use crate::buffer::layer::Layer;
+use crate::canary::{self, Canary};
 use crate::edit::{self, Splice};
 use crate::entry::{Annotation, BufferKind, BufferOp, SaveCause};
 use crate::ids::{
@@ -205,6 +206,9 @@ impl Node {
     /// because a leader accepts whole. One that is older than what a buffer accepted of its author
     /// since was not accepted, or it was and its author was told.
     fn decided_before(&self, proposal: &Proposal) -> Option<Outcome> {
+        if canary::is_on(Canary::DedupeSkipped) {
+            return None;
+        }
         let accepted = |id: BufferId| self.state.buffer(id)?.accepted(proposal.author);
         let marked = proposal.changes.iter().filter_map(|c| self.marked_by(c));
         let known: Vec<ProposalId> = marked.filter_map(accepted).collect();
@@ -338,6 +342,9 @@ impl Node {
 
     fn carried(&self, id: BufferId, plan: Planned) -> Result<Vec<Splice>, Refusal> {
         let buffer = self.state.buffer(id).ok_or_else(|| missing_buffer(id))?;
+        if canary::is_on(Canary::StaleApplied) {
+            return Ok(plan.splices);
+        }
         self.carry(id, plan.base, plan.splices)
             .map_err(|error| match error {
                 CarryError::Stale => self.stale(id),

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::client::Client;
 use super::{Node, NodeError};
 use crate::buffer::history::Standing;
+use crate::canary::{self, Canary};
 use crate::entry::BufferOp;
 use crate::ids::{BufferId, GroupId, ProposalId, Shard, ViewId};
 use crate::message::ClientMessage;
@@ -89,12 +90,16 @@ impl Node {
         };
         let mut members = Vec::new();
         for (id, buffer) in self.state.buffers() {
+            let is_forced = canary::is_on(Canary::UndoOfOthers);
             let standing = match direction {
                 Direction::Back => buffer.undo_standing(group),
                 Direction::Forth => buffer.redo_standing(group),
             };
             match standing {
                 Standing::Apart => {}
+                Standing::Changed if is_forced && self.leads(Shard::Buffer(id)) => {
+                    members.push(id);
+                }
                 Standing::Next if self.leads(Shard::Buffer(id)) => members.push(id),
                 Standing::Next => undone.elsewhere.push(id),
                 Standing::Changed | Standing::Forgotten => undone.diverged.push(Diverged {

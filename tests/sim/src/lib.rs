@@ -24,3 +24,6 @@ pub mod run;
 pub mod shrink;
 
 pub mod cases;
+
+#[cfg(feature = "canaries")]
+pub mod canaries;

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use apex_core::entry::AttachmentKind;
 use apex_core::ids::ConnectionId;
 use apex_core::wire::Frames;
 
@@ -166,6 +167,8 @@ pub(crate) enum Next {
 pub(crate) struct Link {
     /// Which process has it.
     pub(crate) process: u64,
+    /// What that is.
+    pub(crate) kind: AttachmentKind,
     /// From the party to the daemon.
     pub(crate) up: Pipe,
     /// From the daemon to the party.
@@ -186,6 +189,7 @@ impl Link {
         let part = id.raw() * 2 + 1000;
         Self {
             process,
+            kind: AttachmentKind::Ui,
             up: Pipe::new(Random::of(seed, part)),
             down: Pipe::new(Random::of(seed, part + 1)),
             daemon_frames: Frames::new(Vec::new()),

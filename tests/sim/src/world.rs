@@ -87,6 +87,8 @@ pub(crate) struct World {
     last_process: u64,
     /// Which process is in each slot: first the screens, then the tools.
     slots: Vec<Option<u64>>,
+    /// The screen that was the last to ask for the session.
+    last_wish: Option<u64>,
     refused_us: u64,
     outlet_len_max: usize,
 }
@@ -142,6 +144,7 @@ impl World {
             processes: BTreeMap::new(),
             last_process: 0,
             slots,
+            last_wish: None,
             refused_us: 0,
             outlet_len_max: random.range(1_500, 6_000).try_into().unwrap_or(3_000),
             plan,
@@ -240,6 +243,7 @@ impl World {
     }
 
     fn check_parties(&self) -> Result<(), Failure> {
+        const LEADS: &str = "who asks for the session gets it (I27)";
         const OWED: &str = "nobody waits for ever (I28, I29)";
         let truth = hashes_of(self.authority.node());
         let mut present = BTreeSet::<AttachmentId>::new();
@@ -264,6 +268,12 @@ impl World {
                 )
             })?;
         }
+        let wish = self.last_wish.and_then(|id| self.processes.get(&id));
+        hold(
+            wish.is_none_or(|process| process.client.is_leading()),
+            LEADS,
+            || format!("process {:?} asked for the session last", self.last_wish),
+        )?;
         for mark in &truth {
             let head = self.oracles.logs.head(mark.shard);
             hold(head == mark.seq.raw(), OWED, || {

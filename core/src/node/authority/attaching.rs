@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Authority, Output, Party, Peer, floor_boundary, refuse};
+use crate::canary::{self, Canary};
 use crate::entry::{AttachmentKind, ChainHash, MetaOp};
 use crate::ids::{AttachmentId, ConnectionId, Millis, Secret, Seq, Shard};
 use crate::limits;
@@ -59,6 +60,7 @@ impl Authority {
             out.push(Output::Close(old));
             self.reroute_unheard(now, id);
         }
+        let is_watcher = is_watcher && !canary::is_on(Canary::WatcherLeads);
         if kind == AttachmentKind::Ui && !is_watcher && resumed.is_none() {
             self.lead_all(now, id, hello.takeover == Takeover::Steal);
         }
@@ -261,11 +263,15 @@ impl Authority {
         self.transfers.retain(|_, transfer| transfer.to != id);
         let held: Vec<Shard> = self.shards_of(id);
         for shard in held {
-            self.pass_on(now, shard);
+            if !canary::is_on(Canary::HeldByGone) {
+                self.pass_on(now, shard);
+            }
         }
         // Only attachments of this session are parties, so both apply.
         let _ = self.node.append_meta(MetaOp::Detach(id)).is_ok();
-        let _ = self.node.forget(id).is_ok();
+        if !canary::is_on(Canary::ForgetSkipped) {
+            let _ = self.node.forget(id).is_ok();
+        }
         self.node.touched = self.node.state().buffers().map(|(id, _)| id).collect();
         self.forget_proposals(id);
         self.reroute_unheard(now, id);

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::{Authority, Output};
+use crate::canary::{self, Canary};
 use crate::entry::{AttachmentKind, BufferKind, MetaOp};
 use crate::ids::{AttachmentId, ConnectionId, Epoch, Millis, SERVER, Seq, Shard};
 use crate::limits;
@@ -165,7 +166,7 @@ impl Authority {
         let Some(party) = self.parties.get(&to) else {
             return;
         };
-        match (party.kind, party.lease_ms) {
+        match (party.kind, party.lease_ms.or_else(unasked)) {
             (AttachmentKind::Ui, _) => self.grant(shard, to),
             (AttachmentKind::Tool, Some(ms)) => {
                 self.grant(shard, to);
@@ -237,6 +238,9 @@ impl Authority {
     fn next_fence(&mut self, shard: Shard) -> Option<(crate::message::Mark, Epoch)> {
         let mark = self.node.log().mark(shard)?;
         let epoch = self.node.log().lease(shard)?.epoch;
+        if canary::is_on(Canary::EpochKept) {
+            return Some((mark, epoch));
+        }
         Some((mark, self.journaling.next_epoch(epoch)?))
     }
 
@@ -313,6 +317,7 @@ impl Authority {
         shards: &[Shard],
     ) -> Result<(), ErrorMessage> {
         let allowed = self.parties.get(&from).and_then(|party| party.lease_ms);
+        let allowed = allowed.or_else(unasked);
         let Some(ms) = allowed else {
             let words = "this tool was not granted the right to lead; propose instead";
             return Err(ErrorMessage::new(ErrorCode::Denied, words));
@@ -423,4 +428,9 @@ impl Authority {
             }
         }
     }
+}
+
+/// Returns how long a tool leads that has no right to.
+fn unasked() -> Option<u64> {
+    canary::is_on(Canary::ToolUnasked).then_some(1_000)
 }

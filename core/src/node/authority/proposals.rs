@@ -12,6 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Authority, Output};
+use crate::canary::{self, Canary};
 use crate::ids::{AttachmentId, ConnectionId, Millis, ProposalId, SERVER, Shard};
 use crate::limits;
 use crate::message::ServerMessage;
@@ -393,6 +394,9 @@ impl Authority {
             });
         }
         self.settle(now, out);
+        if canary::is_on(Canary::AnswerForgotten) {
+            return;
+        }
         self.finish(&routed.part, outcome, out);
     }
 

@@ -19,12 +19,14 @@ struct Args {
     count: u64,
     is_telling: bool,
     is_shrinking: bool,
+    is_canaries: bool,
     choice: Choice,
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match parse(&words) {
+        Ok(args) if args.is_canaries => canaries(&args).map_err(|error| error.to_string()),
         Ok(args) => work(&args).map_err(|error| error.to_string()),
         Err(words) => Err(words),
     };
@@ -37,6 +39,30 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Switches on one known bug after the other, and says after how many worlds each is found.
+#[cfg(feature = "canaries")]
+fn canaries(args: &Args) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut are_found = true;
+    for canary in apex_sim::canaries::Canary::ALL {
+        let found = apex_sim::canaries::find(*canary, args.first..args.first + args.count);
+        match found {
+            Some((count, failure)) => writeln!(out, "{canary:?}: {count} worlds; {failure}")?,
+            None => {
+                are_found = false;
+                writeln!(out, "{canary:?}: not found in {} worlds", args.count)?;
+            }
+        }
+    }
+    Ok(are_found)
+}
+
+#[cfg(not(feature = "canaries"))]
+fn canaries(_: &Args) -> io::Result<bool> {
+    Err(io::Error::other("built without the feature `canaries`"))
 }
 
 /// Shrinks a failing world and writes it as a case.
@@ -62,6 +88,7 @@ fn parse(words: &[String]) -> Result<Args, String> {
         count: 1000,
         is_telling: false,
         is_shrinking: false,
+        is_canaries: false,
         choice: Choice::default(),
     };
     let mut words = words.iter();
@@ -78,6 +105,7 @@ fn parse(words: &[String]) -> Result<Args, String> {
                 let case: Case = text.parse()?;
                 (args.first, args.count, args.choice) = (case.seed, 1, case.choice);
             }
+            "--canaries" => args.is_canaries = true,
             "--shrink" => args.is_shrinking = true,
             "--tell" => args.is_telling = true,
             "--off" => {

@@ -49,6 +49,8 @@ pub(crate) struct Logs {
     attached: BTreeMap<AttachmentId, AttachmentKind>,
     last_attached: u64,
     watchers: BTreeSet<AttachmentId>,
+    /// Tools that may lead texts.
+    allowed: BTreeSet<AttachmentId>,
     readers: BTreeMap<ConnectionId, BTreeMap<Shard, u64>>,
     /// The append that the daemon is working on.
     appending: Option<Append>,
@@ -66,6 +68,15 @@ impl Logs {
             self.watchers.insert(id);
         } else {
             self.watchers.remove(&id);
+        }
+    }
+
+    /// Says whether a tool may lead texts.
+    pub(crate) fn allow(&mut self, id: AttachmentId, is_allowed: bool) {
+        if is_allowed {
+            self.allowed.insert(id);
+        } else {
+            self.allowed.remove(&id);
         }
     }
 
@@ -199,7 +210,7 @@ impl Logs {
         hold(!self.watchers.contains(&to), RIGHTS, || {
             format!("{shard} is granted to {to}, which watches")
         })?;
-        let is_text = matches!(shard, Shard::Buffer(_));
+        let is_text = matches!(shard, Shard::Buffer(_)) && self.allowed.contains(&to);
         hold(
             is_text || kind != Some(&AttachmentKind::Tool),
             RIGHTS,

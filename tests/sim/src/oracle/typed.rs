@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use apex_core::ids::{AttachmentId, ProposalId};
+use apex_core::ids::{AttachmentId, GroupId, ProposalId};
 
 use super::{Failure, hold};
 use crate::random::Random;
@@ -15,6 +15,7 @@ use crate::random::Random;
 const KEPT: &str = "nothing typed is lost (8, I9)";
 const ONCE: &str = "nothing typed is doubled (8, I9)";
 const ORDER: &str = "typed text keeps its order (8)";
+const UNDO: &str = "undo takes back one step (issue 3, 1)";
 const REFUSED: &str = "what was refused is not in a text (I10)";
 
 /// One character.
@@ -28,6 +29,8 @@ struct Char {
     /// Whether somebody took it out of a text.
     is_removed: bool,
     due: Due,
+    /// Its step of undo, where it is known.
+    group: Option<GroupId>,
 }
 
 /// Where a character must be at the end.
@@ -78,6 +81,11 @@ fn index_of(c: char) -> Option<usize> {
     None
 }
 
+/// Returns what a text had and another does not have.
+pub(crate) fn gone(before: &str, after: &str) -> String {
+    before.chars().filter(|c| !after.contains(*c)).collect()
+}
+
 impl Typed {
     /// Returns a new character that nobody typed yet, typed by a process.
     pub(crate) fn next(&mut self, process: u64, is_next: bool) -> char {
@@ -88,6 +96,7 @@ impl Typed {
             put_count: 1,
             is_removed: false,
             due: Due::There,
+            group: None,
         });
         c
     }
@@ -124,7 +133,29 @@ impl Typed {
 
     /// Somebody puts these into a text that were typed before.
     pub(crate) fn put_again(&mut self, text: &str) {
-        self.each(text, |c| c.put_count += 1);
+        self.each(text, |c| {
+            c.put_count += 1;
+            c.group = None;
+        });
+    }
+
+    /// These were put into a text as a step of undo, or it is not known any more as which.
+    pub(crate) fn group(&mut self, text: &str, group: Option<GroupId>) {
+        self.each(text, |c| c.group = group);
+    }
+
+    /// Undo of a step took these away: they are of that step.
+    pub(crate) fn undo(&self, gone: &str, group: Option<GroupId>) -> Result<(), Failure> {
+        let known = |c: char| index_of(c).and_then(|index| self.chars.get(index)?.group);
+        let other = gone
+            .chars()
+            .find(|c| known(*c).is_some_and(|of| Some(of) != group));
+        hold(other.is_none(), UNDO, || {
+            format!(
+                "{other:?} went with {group:?}, and is of {:?}",
+                other.and_then(known)
+            )
+        })
     }
 
     /// These may be lost: their author was told so.
@@ -134,7 +165,7 @@ impl Typed {
 
     /// Somebody turned a text into another one: undo, or reading a file again.
     pub(crate) fn turn(&mut self, before: &str, after: &str) {
-        let gone: String = before.chars().filter(|c| !after.contains(*c)).collect();
+        let gone = gone(before, after);
         let come: String = after.chars().filter(|c| !before.contains(*c)).collect();
         self.remove(&gone);
         self.put_again(&come);
@@ -205,6 +236,7 @@ impl Typed {
         for (_, from, to) in &parts {
             for c in &mut self.chars[*from..*to] {
                 c.due = Due::Free;
+                c.group = Some(GroupId::new(key.1.raw()));
             }
         }
         self.proposals.insert(key, parts);

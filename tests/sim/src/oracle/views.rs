@@ -2,6 +2,7 @@
 
 use apex_core::ids::ViewId;
 use apex_core::node::Node;
+use apex_core::proposal::{Change, Proposal};
 
 use super::{Failure, hold};
 
@@ -15,12 +16,23 @@ pub(crate) struct Corner {
     right: Option<char>,
 }
 
-/// Returns where all selections of a replica begin.
-pub(crate) fn corners(node: &Node) -> Vec<Corner> {
+/// Returns where all selections of a replica begin. What a proposal puts in is no landmark: it may
+/// be what it takes away.
+pub(crate) fn corners(node: &Node, proposal: &Proposal) -> Vec<Corner> {
+    let added: String = proposal
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Edit { splices, .. } => Some(splices),
+            _ => None,
+        })
+        .flatten()
+        .map(|splice| splice.text.as_str())
+        .collect();
     let mut corners = Vec::new();
     for (_, buffer) in node.state().buffers() {
         let text = buffer.text();
-        let is_own = |c: &char| u32::from(*c) >= 0x4E00;
+        let is_own = |c: &char| u32::from(*c) >= 0x4E00 && !added.contains(*c);
         for (view, at) in buffer.views() {
             let q0 = at.dot.q0;
             let left = q0.checked_sub(1).and_then(|q| text.char_at(q));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use apex_core::bytes::Bytes;
+use apex_core::entry::AttachmentKind;
 use apex_core::ids::{ConnectionId, Secret, Shard};
 use apex_core::message::{ClientMessage, Hello, ServerMessage, Takeover, Welcome};
 use apex_core::node::authority::Output;
@@ -37,6 +38,7 @@ impl World {
             }
             _ => {}
         }
+        self.note_wish(id, &message);
         let secret = Secret(uuid::Uuid::from_u128(u128::from(id.raw()) + 77));
         let now = self.clock.at(self.now_us);
         let mut out = Vec::new();
@@ -46,6 +48,25 @@ impl World {
         }
         self.deliver(out);
         self.oracles.logs.appending(None);
+    }
+
+    /// Notes which screen was the last to ask for the session: in the end it has it.
+    fn note_wish(&mut self, id: ConnectionId, message: &ClientMessage) {
+        let Some(link) = self
+            .links
+            .get(&id)
+            .filter(|link| link.kind == AttachmentKind::Ui)
+        else {
+            return;
+        };
+        let is_wish = match message {
+            ClientMessage::Hello(hello) => hello.takeover != Takeover::Watch,
+            ClientMessage::LeaseRequest { shards, .. } => shards.is_empty(),
+            _ => false,
+        };
+        if is_wish {
+            self.last_wish = Some(link.process);
+        }
     }
 
     /// Publishes what the daemon made itself.

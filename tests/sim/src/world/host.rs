@@ -388,6 +388,7 @@ impl World {
     /// Lets a tool lead texts, or not.
     pub(super) fn allow(&mut self, tool: AttachmentId, ms: Option<u64>) {
         let now = self.clock.at(self.now_us);
+        self.oracles.logs.allow(tool, ms.is_some());
         self.authority.allow_leases(now, tool, ms);
         self.settle();
     }

@@ -18,7 +18,7 @@ impl World {
     pub(super) fn start_as(&mut self, slot: usize, kind: AttachmentKind, takeover: Takeover) {
         self.last_process += 1;
         let id = self.last_process;
-        let link = self.connect(id);
+        let link = self.connect(id, kind);
         let mut process = Process::new((id, slot), link, kind, takeover);
         self.slots[slot] = Some(id);
         let hello = process.client.hello();
@@ -26,10 +26,11 @@ impl World {
         self.processes.insert(id, process);
     }
 
-    fn connect(&mut self, process: u64) -> ConnectionId {
+    fn connect(&mut self, process: u64, kind: AttachmentKind) -> ConnectionId {
         self.last_link += 1;
         let id = ConnectionId::new(self.last_link);
-        let link = Link::new(id, process, self.plan.seed, self.outlet_len_max);
+        let mut link = Link::new(id, process, self.plan.seed, self.outlet_len_max);
+        link.kind = kind;
         self.links.insert(id, link);
         id
     }
@@ -150,9 +151,13 @@ impl World {
 
     /// Lets a process take a message.
     fn listen(&mut self, process: &mut Process, message: ServerMessage) {
-        let is_deciding = matches!(message, ServerMessage::Propose(_));
-        let before = process.client.node().filter(|_| is_deciding);
-        let before = before.map(views::corners);
+        let before = match &message {
+            ServerMessage::Propose(proposal) => process
+                .client
+                .node()
+                .map(|node| views::corners(node, proposal)),
+            _ => None,
+        };
         let here = process.focus.zip(process.client.node());
         let here = here.and_then(|(view, node)| node.state().buffer_of(view));
         process.client.keep(here);

@@ -15,6 +15,7 @@ use apex_core::text::Span;
 use super::World;
 use super::tooling::BOARD;
 use crate::oracle::hold;
+use crate::oracle::typed::gone;
 use crate::plan::{Kind, Step};
 use crate::process::{Process, Request, Waiting};
 use crate::random::Random;
@@ -267,7 +268,10 @@ impl World {
             let (q0, q1) = (index(dot.q0), index(dot.q1));
             let gone: String = model.splice(q0..q1, [key]).collect();
             self.oracles.typed.remove(&gone);
-            let done = node.type_text(view, key.encode_utf8(&mut [0; 4]), group);
+            let mut utf8 = [0; 4];
+            let key_text = key.encode_utf8(&mut utf8);
+            let done = node.type_text(view, key_text, group);
+            self.oracles.typed.group(key_text, Some(group));
             let is_same = model.iter().copied().eq(text_of(node, buffer).chars());
             self.oracles.take(hold(done.is_ok() && is_same, MODEL, || {
                 format!("{key} in buffer {buffer}: {done:?}, as the model: {is_same}")
@@ -325,6 +329,7 @@ impl World {
             Kind::Paste => {
                 pasted = self.oracles.typed.text(process.id, random, 5);
                 let group = node.new_group();
+                self.oracles.typed.group(&pasted, Some(group));
                 (node.paste(view, &pasted, group), dot)
             }
             _ => (node.select(view, span), Span::at(0)),
@@ -367,6 +372,14 @@ impl World {
         for (id, old) in &before {
             let new = text_of(node, *id);
             if *old != new {
+                let group = undone.as_ref().ok().and_then(|undone| undone.group);
+                let gone = if is_undo {
+                    gone(old, &new)
+                } else {
+                    String::new()
+                };
+                let found = self.oracles.typed.undo(&gone, group);
+                self.oracles.take(found);
                 self.oracles.typed.turn(old, &new);
             }
         }
@@ -476,8 +489,12 @@ impl World {
                 self.trace
                     .note(self.now_us, &[], || format!("process {id} hears: {error}"));
             }
+            ClientEvent::Overtaken { splices, .. } => {
+                for splice in splices {
+                    self.oracles.typed.group(&splice.text, None);
+                }
+            }
             ClientEvent::Entries(_)
-            | ClientEvent::Overtaken { .. }
             | ClientEvent::LeadershipChanged
             | ClientEvent::Resumed
             | ClientEvent::Recovered(_)
