@@ -29,6 +29,8 @@ pub(super) struct Landing {
     refused: BTreeMap<AttachmentId, BTreeSet<Key>>,
     /// The newest outcomes, by author.
     told: BTreeMap<AttachmentId, BTreeMap<ProposalId, Outcome>>,
+    /// Where parts of the newest proposals are in the log that are decided on apart, by author.
+    parts: BTreeMap<AttachmentId, BTreeMap<ProposalId, BTreeSet<Shard>>>,
 }
 
 impl Landing {
@@ -36,6 +38,7 @@ impl Landing {
         Self {
             refused: BTreeMap::new(),
             told: BTreeMap::new(),
+            parts: BTreeMap::new(),
         }
     }
 
@@ -58,6 +61,21 @@ impl Landing {
 
     pub(super) fn forget_author(&mut self, author: AttachmentId) {
         self.told.remove(&author);
+        self.parts.remove(&author);
+    }
+
+    /// Remembers that a part is in the log: a leader that is asked again need not know.
+    pub(super) fn land(&mut self, (author, id): Key, shard: Shard) {
+        let landed = self.parts.entry(author).or_default();
+        landed.entry(id).or_default().insert(shard);
+        if landed.len() > limits::TOLD_COUNT_MAX {
+            landed.pop_first();
+        }
+    }
+
+    pub(super) fn is_in(&self, (author, id): Key, shard: Shard) -> bool {
+        let landed = self.parts.get(&author).and_then(|landed| landed.get(&id));
+        landed.is_some_and(|landed| landed.contains(&shard))
     }
 
     /// Returns whether a leader's entries of a proposal were refused.
@@ -98,6 +116,9 @@ impl Authority {
                             self.routed.get_mut(&((origin.author, origin.id), from))
                     {
                         routed.is_landed = true;
+                        if !routed.is_whole() {
+                            self.landing.land((origin.author, origin.id), record.shard);
+                        }
                     }
                 }
             }

@@ -57,6 +57,13 @@ pub(super) struct Routed {
     pub(super) is_landed: bool,
 }
 
+impl Routed {
+    /// Returns whether all of it lands or nothing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.part.proposal.atomicity == Atomicity::All
+    }
+}
+
 /// What waits for a leader that is away.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
@@ -93,6 +100,8 @@ enum Route {
     Missing(Shard),
     /// More than one party leads.
     Split,
+    /// It is in the log already.
+    Landed,
 }
 
 /// The shards of proposals that wait, by author.
@@ -225,6 +234,10 @@ impl Authority {
                     self.finish(&part, Err(refusal), out);
                 }
                 Route::Split => self.finish(&part, Err(Refusal::SplitLeadership), out),
+                Route::Landed => {
+                    let landed = self.landed(&part);
+                    self.finish(&part, Ok(landed), out);
+                }
             }
         }
         kept
@@ -268,7 +281,11 @@ impl Authority {
                         .flat_map(|change| self.node.shards_of(change))
                         .collect();
                     shards.insert(shard);
-                    let route = self.route_of(key, &shards, held);
+                    let route = if self.landing.is_in(key, shard) {
+                        Route::Landed
+                    } else {
+                        self.route_of(key, &shards, held)
+                    };
                     goals.entry(route).or_default().extend(at);
                 }
                 goals.values_mut().for_each(|at| at.sort_unstable());
@@ -327,6 +344,7 @@ impl Authority {
     /// Notes how a part ended; tells the author once nothing more is to be decided.
     fn finish(&mut self, part: &Part, outcome: Outcome, out: &mut Vec<Output>) {
         let (author, id) = part.key();
+        let outcome = self.as_landed(part, outcome);
         let Some(at) = &part.at else {
             return self.answer(author, id, outcome, out);
         };
@@ -340,6 +358,42 @@ impl Authority {
         {
             self.answer(author, id, parts.outcome(), out);
         }
+    }
+
+    /// Returns how a part ended, as the log has it: what of it landed is not refused, whatever the
+    /// leader that was asked last knew of it. Notes what landed.
+    fn as_landed(&mut self, part: &Part, outcome: Outcome) -> Outcome {
+        let (key, proposal) = (part.key(), &part.proposal);
+        if proposal.atomicity == Atomicity::All {
+            return outcome;
+        }
+        let mut parts = Parts::new(proposal.changes.len());
+        for (shard, at) in self.node.parts_of(proposal) {
+            let places = self.node.places_of(&proposal.part(&at));
+            let is_in = self.landing.is_in(key, shard);
+            let told = match &outcome {
+                Err(_) if is_in => Ok(places.clone()),
+                Err(refusal) => Err(refusal.clone()),
+                Ok(items) => {
+                    let item = |(i, place): (&usize, &Landed)| {
+                        let item = items.get(*i).cloned().unwrap_or_default();
+                        let is_refused = item.refusal.is_some();
+                        if is_in && is_refused && !proposal.changes[*i].is_follow_up() {
+                            place.clone()
+                        } else {
+                            item
+                        }
+                    };
+                    let items: Vec<Landed> = at.iter().zip(&places).map(item).collect();
+                    if items.iter().all(|item| item.refusal.is_none()) {
+                        self.landing.land(key, shard);
+                    }
+                    Ok(items)
+                }
+            };
+            parts.note(&at, places, told);
+        }
+        parts.outcome()
     }
 
     /// Tells the author how a proposal ended.

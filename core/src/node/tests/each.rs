@@ -415,3 +415,30 @@ fn the_last_answer_of_a_leader_that_was_asked_twice_counts() {
     assert!(state.window(window).is_none());
     scene.world.check();
 }
+
+#[test]
+fn a_part_in_the_log_is_told_as_done_whatever_its_leader_says_of_it_when_asked_again() {
+    let mut scene = Scene::new();
+    let (ours, theirs) = (scene.ours.0, scene.theirs.0);
+    let ui = scene.ui;
+    scene.world.peer(ui).is_asleep = true;
+    let first = scene.propose(vec![insert(ours, "1"), insert(theirs, "1")]);
+    scene.world.pass(PROPOSAL_DECIDE_MS);
+    // The leader is asked about the first, about a later one, and about the first again.
+    let later = scene.propose(vec![insert(ours, "2")]);
+    scene.propose_again(&first);
+    scene.world.peer(ui).is_asleep = false;
+    scene.world.run();
+    let told = scene.heard(&first);
+    let all_done = |outcome: &Outcome| {
+        outcome
+            .as_ref()
+            .is_ok_and(|landed| landed.iter().all(|item| item.refusal.is_none()))
+    };
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(!all_done(&told[0]) && all_done(&told[1]), "{told:?}");
+    assert!(scene.heard(&later).iter().all(all_done));
+    let texts = (scene.world.text(ours), scene.world.text(theirs));
+    assert_eq!(texts, ("12abc".into(), "1abc".into()));
+    scene.world.check();
+}
