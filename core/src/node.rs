@@ -101,8 +101,8 @@ pub struct Node {
     done: Option<Vec<Done>>,
     /// Bytes of the entries that were appended for it.
     done_len: usize,
-    /// Whether a window may be in no column.
-    is_unplaced: bool,
+    /// Whether the layout and the windows may not be of one piece.
+    is_unmended: bool,
     /// The last hash of each shard that was asked for one, and what the next one builds on.
     hashes: BTreeMap<Shard, Hashed>,
     buffer_hashes: BTreeMap<BufferId, BufferHash>,
@@ -146,7 +146,7 @@ impl Node {
             origin: None,
             done: None,
             done_len: 0,
-            is_unplaced: true,
+            is_unmended: true,
             hashes: BTreeMap::new(),
             buffer_hashes: BTreeMap::new(),
         }

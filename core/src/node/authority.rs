@@ -526,7 +526,7 @@ impl Authority {
         // A refusal means that another party leads the tag and refreshes it.
         let _ = self.node.refresh_tags().is_ok();
         // Only while SERVER leads the layout, so a refusal cannot be.
-        let _ = self.node.place_windows().is_ok();
+        let _ = self.node.mend_layout().is_ok();
         let shards = core::mem::take(&mut self.node.unshipped);
         let mut records = Vec::new();
         for shard in shards {

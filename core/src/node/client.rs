@@ -520,7 +520,12 @@ impl Client {
                     if let Op::Meta(op) = &record.entry.op {
                         is_leadership |= self.take_meta(op, out);
                     } else {
-                        node.log.compact(*shard, record.entry.seq);
+                        let seq = record.entry.seq;
+                        node.log.compact(*shard, seq);
+                        // What the daemon appended before it granted the shard may come behind.
+                        if let Some(acked) = self.acked.get_mut(shard) {
+                            *acked = (*acked).max(seq);
+                        }
                     }
                     if let Some(mark) = self.checker.follow(&record) {
                         self.check(mark, out, events);
@@ -548,7 +553,7 @@ impl Client {
             self.begin_leading();
             events.push(ClientEvent::LeadershipChanged);
         }
-        if self.place_windows() || is_leadership {
+        if self.mend_layout() || is_leadership {
             self.flush(out);
         }
         self.retry(out);
@@ -584,16 +589,16 @@ impl Client {
             }
             // Only buffers that this node leads get views, so a refusal cannot be.
             let _ = node.add_missing_views().is_ok();
-            node.is_unplaced = true;
+            node.is_unmended = true;
         }
-        self.place_windows();
+        self.mend_layout();
     }
 
-    /// Returns whether windows were placed.
-    fn place_windows(&mut self) -> bool {
+    /// Returns whether there was anything to mend.
+    fn mend_layout(&mut self) -> bool {
         let node = self.node.as_mut().filter(|_| !self.is_resyncing);
         // Only with a layout that this node leads, so a refusal cannot be.
-        node.is_some_and(|node| node.place_windows() == Ok(true))
+        node.is_some_and(|node| node.mend_layout() == Ok(true))
     }
 
     /// Acts on a metalog entry. Returns whether leases came or went.

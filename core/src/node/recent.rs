@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::buffer::Effect;
 use crate::edit::{self, Overlap, Splice, Splices};
-use crate::entry::{BufferOp, Op, WindowOp};
+use crate::entry::{BufferOp, MetaOp, Op, WindowOp};
 use crate::ids::{BufferId, Seq, Shard, Version};
 use crate::limits;
 use crate::log::Record;
@@ -73,8 +73,9 @@ impl Node {
     pub(super) fn note(&mut self, record: &Arc<Record>, effect: Effect) {
         let op = match &record.entry.op {
             Op::Buffer(op) => op,
-            Op::Window(WindowOp::Create { .. }) => {
-                self.is_unplaced = true;
+            Op::Window(WindowOp::Create { .. })
+            | Op::Meta(MetaOp::ShardDel(_) | MetaOp::LeaseGrant { .. }) => {
+                self.is_unmended = true;
                 return;
             }
             _ => return,

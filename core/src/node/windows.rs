@@ -10,7 +10,7 @@ use super::{Node, NodeError};
 use crate::edit::Splice;
 use crate::entry::{Body, BufferKind, BufferOp, LayoutOp, WindowOp};
 use crate::ids::{BufferId, ColumnId, Shard, ViewId, WindowId};
-use crate::layout::{Column, Layout, WEIGHT_DEFAULT};
+use crate::layout::{Column, WEIGHT_DEFAULT};
 use crate::text::Span;
 
 /// Where a new window goes.
@@ -216,29 +216,78 @@ impl Node {
         Ok(())
     }
 
-    /// Places the windows that are in no column: another leader made them, and lost the layout
-    /// before their places landed. Returns whether there were any.
+    /// Mends what a leader left half done that lost the layout while it made or closed windows:
+    /// those in no column are placed, those without a text, and places and tags without a window,
+    /// go. Returns whether there was anything.
     ///
     /// # Errors
     /// As [`Node::append`].
-    pub fn place_windows(&mut self) -> Result<bool, NodeError> {
-        if !self.is_unplaced || !self.leads(Shard::Layout) {
+    pub fn mend_layout(&mut self) -> Result<bool, NodeError> {
+        if !self.is_unmended || !self.leads(Shard::Layout) {
             return Ok(false);
         }
-        self.is_unplaced = false;
-        let placed: BTreeSet<WindowId> = self
-            .state
-            .layout()
-            .into_iter()
-            .flat_map(Layout::windows)
+        self.is_unmended = false;
+        let Some(layout) = self.state.layout() else {
+            return Ok(false);
+        };
+        let placed: BTreeSet<WindowId> = layout.windows().collect();
+        let all: BTreeSet<WindowId> = self.state.windows().map(|(id, _)| id).collect();
+        let is_empty = |id: &WindowId| match self.state.window(*id).map(|window| window.body) {
+            Some(Body::Buffer(body)) => self.state.buffer(body).is_none(),
+            Some(Body::Term(_)) | None => false,
+        };
+        let empty: BTreeSet<WindowId> = all.iter().copied().filter(is_empty).collect();
+        let gone: Vec<WindowId> = placed
+            .iter()
+            .copied()
+            .filter(|id| !all.contains(id) || empty.contains(id))
             .collect();
-        let all = self.state.windows().map(|(id, _)| id);
-        let unplaced: Vec<WindowId> = all.filter(|id| !placed.contains(id)).collect();
+        let unplaced: Vec<WindowId> = all
+            .difference(&placed)
+            .copied()
+            .filter(|id| !empty.contains(id))
+            .collect();
+        for window in &gone {
+            self.append_layout(LayoutOp::WindowDel(*window))?;
+            if self.focus_view().and_then(ViewId::window) == Some(*window) {
+                self.focus(None)?;
+            }
+        }
         for window in &unplaced {
             let place = self.place_for(Placement::LastColumn)?;
             self.place(*window, &place)?;
         }
-        Ok(!unplaced.is_empty())
+        let mut ended: Vec<Shard> = empty.into_iter().map(Shard::Window).collect();
+        ended.extend(self.loose_tags().into_iter().map(Shard::Buffer));
+        // What is on its way here, by its leader's end or as a lease, is ended when it has come.
+        self.is_unmended = ended.iter().any(|shard| !self.leads(*shard));
+        ended.retain(|shard| self.leads(*shard));
+        for shard in &ended {
+            self.delete_shard(*shard)?;
+        }
+        Ok(!(gone.is_empty() && unplaced.is_empty() && ended.is_empty()))
+    }
+
+    /// Returns the tags of nothing that is there with a text.
+    fn loose_tags(&self) -> Vec<BufferId> {
+        let layout = self.state.layout();
+        let columns = layout.into_iter().flat_map(|layout| &layout.columns);
+        let mut tags: BTreeSet<BufferId> = columns.map(|column| column.tag).collect();
+        tags.extend(layout.map(|layout| layout.top));
+        let has_text = |body: Body| match body {
+            Body::Buffer(body) => self.state.buffer(body).is_some(),
+            Body::Term(_) => true,
+        };
+        let windows = self
+            .state
+            .windows()
+            .filter(|(_, window)| has_text(window.body));
+        tags.extend(windows.map(|(_, window)| window.tag));
+        let all = self.state.buffers();
+        let all = all.filter(|(_, buffer)| buffer.kind() == BufferKind::Tag);
+        all.map(|(id, _)| id)
+            .filter(|id| !tags.contains(id))
+            .collect()
     }
 
     fn place(&mut self, window: WindowId, place: &Place) -> Result<(), NodeError> {

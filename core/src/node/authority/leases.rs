@@ -229,7 +229,7 @@ impl Authority {
             let forgotten = self.node.forget_gone(id);
             debug_assert!(forgotten.is_ok(), "SERVER leads it");
         } else if shard == Shard::Layout {
-            self.node.is_unplaced = true;
+            self.node.is_unmended = true;
         }
     }
 

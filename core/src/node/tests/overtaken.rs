@@ -463,3 +463,39 @@ fn a_watcher_may_show_what_was_overtaken_and_nothing_else() {
     }
     world.check();
 }
+
+#[test]
+fn a_close_that_lands_half_is_mended_by_whoever_leads_the_layout() {
+    // What arrives: the end of the text, the ends of text and window, or those without the layout.
+    for (is_layout, ends) in [(true, 1), (true, 2), (false, 1), (false, 2), (false, 3)] {
+        let (mut world, first, _, buffer, view) = started();
+        world.peer(first).is_held = true;
+        let node = world.peer(first).node();
+        node.close_window(view.window().unwrap()).unwrap();
+        world.peer(first).flush();
+        let messages: Vec<_> = world.peer(first).to_daemon.iter().cloned().collect();
+        let is_end = |message: &&ClientMessage| matches!(message, ClientMessage::DeleteShard(_));
+        let some = messages.iter().filter(is_end).take(ends).cloned();
+        let layout = messages
+            .iter()
+            .filter(|message| !is_end(message) && is_layout)
+            .cloned();
+        let arriving: Vec<_> = layout.chain(some).collect();
+        for message in arriving {
+            world.receive(first, message);
+        }
+        takeover(&mut world, true);
+        wake(&mut world, first);
+        let state = world.authority.node().state();
+        let layout = state.layout().unwrap();
+        assert!(state.buffer(buffer).is_none());
+        assert_eq!(state.windows().count(), 1, "{is_layout} {ends}");
+        assert!(layout.windows().all(|id| state.window(id).is_some()));
+        let tags = state
+            .buffers()
+            .filter(|(_, b)| b.kind() == BufferKind::Tag)
+            .count();
+        assert_eq!(tags, 3, "of the top row, a column and a window");
+        world.check();
+    }
+}
