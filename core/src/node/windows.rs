@@ -217,8 +217,8 @@ impl Node {
     }
 
     /// Mends what a leader left half done that lost the layout while it made or closed windows:
-    /// those in no column are placed, those without a text, and places and tags without a window,
-    /// go. Returns whether there was anything.
+    /// those in no column are placed, those without a text or a tag, and places and tags without a
+    /// window, go. Returns whether there was anything.
     ///
     /// # Errors
     /// As [`Node::append`].
@@ -232,20 +232,22 @@ impl Node {
         };
         let placed: BTreeSet<WindowId> = layout.windows().collect();
         let all: BTreeSet<WindowId> = self.state.windows().map(|(id, _)| id).collect();
-        let is_empty = |id: &WindowId| match self.state.window(*id).map(|window| window.body) {
-            Some(Body::Buffer(body)) => self.state.buffer(body).is_none(),
-            Some(Body::Term(_)) | None => false,
+        let is_half = |id: &WindowId| {
+            let window = self.state.window(*id);
+            window.is_some_and(|window| {
+                self.state.buffer(window.tag).is_none() || !self.has_text(window.body)
+            })
         };
-        let empty: BTreeSet<WindowId> = all.iter().copied().filter(is_empty).collect();
+        let half: BTreeSet<WindowId> = all.iter().copied().filter(is_half).collect();
         let gone: Vec<WindowId> = placed
             .iter()
             .copied()
-            .filter(|id| !all.contains(id) || empty.contains(id))
+            .filter(|id| !all.contains(id) || half.contains(id))
             .collect();
         let unplaced: Vec<WindowId> = all
             .difference(&placed)
             .copied()
-            .filter(|id| !empty.contains(id))
+            .filter(|id| !half.contains(id))
             .collect();
         for window in &gone {
             self.append_layout(LayoutOp::WindowDel(*window))?;
@@ -257,15 +259,32 @@ impl Node {
             let place = self.place_for(Placement::LastColumn)?;
             self.place(*window, &place)?;
         }
-        let mut ended: Vec<Shard> = empty.into_iter().map(Shard::Window).collect();
+        let mut ended: Vec<Shard> = half.into_iter().map(Shard::Window).collect();
         ended.extend(self.loose_tags().into_iter().map(Shard::Buffer));
         // What is on its way here, by its leader's end or as a lease, is ended when it has come.
         self.is_unmended = ended.iter().any(|shard| !self.leads(*shard));
         ended.retain(|shard| self.leads(*shard));
         for shard in &ended {
+            let text = match shard {
+                Shard::Window(id) => self.state.buffer_of(ViewId::Body(*id)),
+                _ => None,
+            };
             self.delete_shard(*shard)?;
+            // A text whose last window went without it is shown again.
+            if let Some(text) = text.filter(|text| self.state.buffer(*text).is_some())
+                && self.window_of_buffer(text).is_none()
+            {
+                self.new_window(text, Placement::LastColumn)?;
+            }
         }
         Ok(!(gone.is_empty() && unplaced.is_empty() && ended.is_empty()))
+    }
+
+    fn has_text(&self, body: Body) -> bool {
+        match body {
+            Body::Buffer(body) => self.state.buffer(body).is_some(),
+            Body::Term(_) => true,
+        }
     }
 
     /// Returns the tags of nothing that is there with a text.

@@ -82,11 +82,6 @@ impl Unconfirmed {
         is_made || (is_ended && code != ErrorCode::NotFound)
     }
 
-    /// Returns whether the daemon was told to make this shard.
-    pub(super) fn is_made(&self, shard: Shard) -> bool {
-        self.made.contains(&shard)
-    }
-
     /// Returns the shards that this client ended last, as to be ended again.
     pub(super) fn gone(&self) -> impl Iterator<Item = MirrorNotice> + '_ {
         self.gone.iter().copied().map(MirrorNotice::Deleted)

@@ -117,9 +117,9 @@ impl Client {
         }
         notices.extend(old.log.take_notices());
         if fresh.leads(Shard::Layout) && old.attachment() == fresh.attachment() {
-            let is_refused = |shard| {
-                is_asked_for && (self.unconfirmed.is_made(shard) || is_of_proposal(old, shard))
-            };
+            // What it was told to make before it was asked, and did not, it refused.
+            let is_told = |shard| !is_meta_lost && !notices.contains(&MirrorNotice::Created(shard));
+            let is_refused = |shard| is_asked_for && (is_told(shard) || is_of_proposal(old, shard));
             let is_new = |shard: &Shard| {
                 old.leads(*shard)
                     && (is_meta_lost || old.state.meta().lease(*shard).is_none())

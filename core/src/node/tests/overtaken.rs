@@ -499,3 +499,31 @@ fn a_close_that_lands_half_is_mended_by_whoever_leads_the_layout() {
         world.check();
     }
 }
+
+#[test]
+fn a_window_that_lost_its_tag_is_made_anew_when_its_text_is_there() {
+    for has_text in [false, true] {
+        let (mut world, first, _, buffer, view) = started();
+        let tag = world
+            .peer(first)
+            .node()
+            .buffer_of(ViewId::Tag(view.window().unwrap()))
+            .unwrap();
+        world.peer(first).is_held = true;
+        world.receive(first, ClientMessage::DeleteShard(Shard::Buffer(tag)));
+        if !has_text {
+            world.receive(first, ClientMessage::DeleteShard(Shard::Buffer(buffer)));
+        }
+        takeover(&mut world, true);
+        wake(&mut world, first);
+        let state = world.authority.node().state();
+        assert_eq!(state.windows().count(), 1 + usize::from(has_text));
+        assert!(
+            state
+                .windows()
+                .all(|(_, window)| state.buffer(window.tag).is_some())
+        );
+        assert_eq!(state.windows_of(buffer).count(), usize::from(has_text));
+        world.check();
+    }
+}

@@ -276,3 +276,35 @@ fn a_shard_that_may_not_be_made_or_ended_is_so_in_one_fresh_snapshot() {
     world.type_text(second, ViewId::Body(view.window().unwrap()), "");
     world.check();
 }
+
+#[test]
+fn shards_that_may_not_be_made_though_the_layout_is_led_are_not_asked_for_again_and_again() {
+    let (mut world, ui, _, _) = started();
+    world.peer(ui).is_held = true;
+    let (_, view) = world.open(ui, "/tmp/new");
+    world.type_text(ui, view, "fresh");
+    let peer = world.peer(ui);
+    let mut refused = Vec::new();
+    peer.to_daemon.retain(|message| match message {
+        ClientMessage::CreateShard(shard) => {
+            refused.push(*shard);
+            false
+        }
+        _ => true,
+    });
+    assert_eq!(refused.len(), 3);
+    for shard in refused {
+        let error = ErrorMessage::new(ErrorCode::NotLeader, "for the test");
+        let shards = vec![shard];
+        peer.to_client
+            .push_back(ServerMessage::Error { error, shards });
+    }
+    world.peer(ui).is_held = false;
+    world.run();
+    assert_eq!(welcomes(&mut world, ui), 2);
+    let state = world.authority.node().state();
+    let recovered = state.buffer_named("/tmp/+Recovered").unwrap();
+    assert!(world.text(recovered).contains("fresh"));
+    assert!(world.is_leading(ui));
+    world.check();
+}
