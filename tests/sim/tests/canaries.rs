@@ -8,7 +8,7 @@ use apex_sim::canaries::{Canary, find};
 const LIMITS: [(Canary, u64); 20] = [
     (Canary::EpochNotCompared, 3000),
     (Canary::AckedEarly, 3),
-    (Canary::DedupeSkipped, 30),
+    (Canary::DedupeSkipped, 100),
     (Canary::CompactedPastReader, 3),
     (Canary::CompactedPastAck, 60),
     (Canary::CounterReused, 60),
@@ -19,12 +19,12 @@ const LIMITS: [(Canary, u64); 20] = [
     (Canary::EpochKept, 3),
     (Canary::StaleApplied, 100),
     (Canary::UndoOfOthers, 500),
-    (Canary::ShippedKept, 3000),
+    (Canary::ShippedKept, 60),
     (Canary::WatcherLeads, 100),
     (Canary::PutUnfenced, 300),
     (Canary::AnswerForgotten, 3),
     (Canary::ToolUnasked, 30),
-    (Canary::ForgetSkipped, 150),
+    (Canary::ForgetSkipped, 1500),
     (Canary::HeldByGone, 60),
 ];
 
