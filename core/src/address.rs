@@ -498,16 +498,44 @@ fn line_and_column(address: &str) -> Option<(u64, u64)> {
 pub fn split(name: &str) -> (&str, &str) {
     for (at, _) in name.match_indices(':') {
         let address = &name[at + 1..];
-        if at > 0 && is_address(address) {
+        // What is told from where one stands says nothing of a text that is not there yet, unless
+        // it is a pattern.
+        let is_relative = address.starts_with(['+', '-']) && !address.contains(['/', '?']);
+        if at > 0 && is_address(address) && !is_relative {
             return (&name[..at], address);
         }
     }
     (name, "")
 }
 
+/// Returns the longest head of a text that is an address as it stands in running text: without
+/// blanks but in its patterns, and without the stops behind it. It may be empty.
+#[must_use]
+pub fn head(text: &str) -> &str {
+    let mut end = 0;
+    let mut pattern = None;
+    for (at, c) in text.char_indices() {
+        match pattern {
+            Some(delimiter) if c == delimiter => pattern = None,
+            Some(_) => continue,
+            None if "/?".contains(c) => {
+                pattern = Some(c);
+                continue;
+            }
+            None if !c.is_ascii_digit() && !"#$.,;+-:".contains(c) => break,
+            None => {}
+        }
+        if !",.:".contains(c) && is_address(&text[..=at]) {
+            end = at + 1;
+        }
+    }
+    &text[..end]
+}
+
 /// Returns whether a text is an address and nothing else; its patterns must be closed, so that
 /// `host:/a/file` is none.
-fn is_address(address: &str) -> bool {
+#[must_use]
+pub fn is_address(address: &str) -> bool {
     if line_and_column(address).is_some() {
         return true;
     }
@@ -516,9 +544,7 @@ fn is_address(address: &str) -> bool {
         return false;
     };
     let count = address.chars().filter(|c| "/?".contains(*c)).count();
-    // A `#` without its number is one for sam, and part of a name here; and what is told from
-    // where one stands says nothing of a text that is not there yet.
-    let is_relative = address.starts_with(['+', '-']);
-    let is_whole = count.is_multiple_of(2) && !address.ends_with('#') && !is_relative;
+    // A `#` without its number is one for sam, and part of a name here.
+    let is_whole = count.is_multiple_of(2) && !address.ends_with('#');
     reader.is_at_end() && !parsed.begins_with_file() && is_whole
 }

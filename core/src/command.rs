@@ -368,6 +368,22 @@ impl Command {
         parse::parse_all(text, memory)
     }
 
+    /// Returns the command that `|`, `<`, `>` or `!` in front of a shell command is; none for
+    /// another sign. The shell command may have more than one line.
+    #[must_use]
+    pub fn shell(sign: char, command: &str) -> Option<Self> {
+        let kind = match sign {
+            '|' => ShellKind::Filter,
+            '<' => ShellKind::From,
+            '>' => ShellKind::To,
+            '!' => ShellKind::Alone,
+            _ => return None,
+        };
+        let command = String::from(command);
+        let (address, verb) = (None, Verb::Shell { kind, command });
+        Some(Self { address, verb })
+    }
+
     /// Computes what the command does to files, of which `current` is the current one, by index.
     ///
     /// # Errors

@@ -533,6 +533,61 @@ impl Joined {
     }
 }
 
+/// Cuts an edit into steps that make the same text one after the other, each in positions of the
+/// text before it. Each has at most [`limits::SPLICE_COUNT_MAX`] splices of at most
+/// [`limits::PIECE_LEN_MAX`] bytes, and weighs at most [`limits::STEP_LEN_MAX`].
+#[must_use]
+pub fn steps(splices: Vec<Splice>) -> Vec<Vec<Splice>> {
+    let is_short = |splice: &Splice| splice.text.len() <= limits::PIECE_LEN_MAX;
+    let whole: usize = splices.iter().map(|splice| weight(&splice.text)).sum();
+    if whole <= limits::STEP_LEN_MAX
+        && splices.len() <= limits::SPLICE_COUNT_MAX
+        && splices.iter().all(is_short)
+    {
+        return alloc::vec![splices];
+    }
+    let (mut steps, mut step, mut len) = (Vec::new(), Vec::new(), 0);
+    // How far the steps before this one, and all pieces so far, move what follows.
+    let (mut before, mut moved) = (Shift::default(), Shift::default());
+    for splice in splices {
+        let mut at = splice.at;
+        let mut rest = splice.text.as_str();
+        loop {
+            let piece = head_of(rest, limits::PIECE_LEN_MAX);
+            rest = &rest[piece.len()..];
+            let is_full = len + weight(piece) > limits::STEP_LEN_MAX;
+            if !step.is_empty() && (is_full || step.len() == limits::SPLICE_COUNT_MAX) {
+                steps.push(core::mem::take(&mut step));
+                (before, len) = (moved, 0);
+            }
+            let here = Span::new(before.forward(at.q0), before.forward(at.q1));
+            step.push(Splice::new(here, piece));
+            len += weight(piece);
+            moved.pass(at.len(), text::count(piece));
+            at = Span::at(at.q1);
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    steps.push(step);
+    steps
+}
+
+/// Returns the bytes that a splice takes in an entry, or a little more.
+const fn weight(text: &str) -> usize {
+    text.len() + 16
+}
+
+/// Returns the longest head of a text of at most `len_max` bytes.
+fn head_of(text: &str, len_max: usize) -> &str {
+    let mut end = text.len().min(len_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// Returns the smallest single splice that turns `old` into `new`; none when they are equal.
 #[must_use]
 pub fn difference(old: &Text, new: &Text) -> Option<Splice> {

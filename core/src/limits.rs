@@ -43,6 +43,11 @@ pub const ENDED_COUNT_MAX: usize = 1024;
 
 /// Deepest nesting of commands in one text of them: each level takes room on the stack.
 pub const COMMAND_DEPTH_MAX: usize = 64;
+/// Most bytes that a command prints for an edit, or that a file has which is read into a text.
+pub const YIELD_LEN_MAX: usize = 64 << 20;
+/// Bytes of one of the steps that a larger edit is cut into.
+pub const STEP_LEN_MAX: usize = APPEND_LEN_MAX / 2;
+const _: () = assert!(PIECE_LEN_MAX < STEP_LEN_MAX && STEP_LEN_MAX < ENTRY_LEN_MAX);
 
 /// Undo bytes per buffer in a new session.
 pub const UNDO_LEN_DEFAULT: u64 = 64 << 20;

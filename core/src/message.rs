@@ -13,6 +13,7 @@ use crate::ids::{
     SessionId, Shard, Version,
 };
 use crate::proposal::{Outcome, Proposal};
+use crate::text::Span;
 
 /// Which session a connection means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +127,43 @@ pub struct Run {
     pub input: String,
     /// Further environment.
     pub environment: Vec<(String, String)>,
+}
+
+/// A command to run for an edit, on a part of a text that the daemon holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pipe {
+    /// Its working directory.
+    pub directory: String,
+    /// The command line, for the shell.
+    pub command: String,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+    /// Its standard input; none is an empty one.
+    pub input: Option<PipeInput>,
+    /// Where what it prints goes. Its errors go to `DIR/+Errors`.
+    pub output: PipeOutput,
+}
+
+/// A part of a text, as the input of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeInput {
+    /// Of which buffer.
+    pub buffer: BufferId,
+    /// The version that the positions are of. The daemon may have a newer one in which this part
+    /// is untouched; else it refuses with [`ErrorCode::Retry`].
+    pub version: Version,
+    /// Which part.
+    pub at: Span,
+}
+
+/// Where goes what a command prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PipeOutput {
+    /// Back: [`Answer::Started`], [`Answer::Text`]s, [`Answer::Exited`]. A command that prints more
+    /// than [`crate::limits::YIELD_LEN_MAX`] is killed.
+    Answer,
+    /// To `DIR/+Errors`, between its errors; the answer is [`Answer::Started`].
+    Errors,
 }
 
 /// What a client says.
@@ -275,6 +313,37 @@ pub enum ClientMessage {
     Ping(u64),
     /// What the client computed of shards that it leads, where they stand behind the last append.
     HashMarks(Vec<ShardHash>),
+    /// Runs a command for an edit.
+    Pipe {
+        /// For the answers.
+        request: RequestId,
+        /// What.
+        pipe: Pipe,
+    },
+    /// Reads a file without opening it: [`Answer::Text`]s, then [`Answer::Done`].
+    FileRead {
+        /// For the answers.
+        request: RequestId,
+        /// Directory that a relative path starts from.
+        directory: String,
+        /// The path.
+        path: String,
+    },
+    /// Writes a part of a buffer's text of a version to another file, which must not be there yet.
+    FileWrite {
+        /// For the answer.
+        request: RequestId,
+        /// Which buffer.
+        buffer: BufferId,
+        /// Which version; the daemon waits until it has it.
+        version: Version,
+        /// The fence under which the client leads the buffer.
+        epoch: Epoch,
+        /// Which part.
+        at: Span,
+        /// The file.
+        path: String,
+    },
 }
 
 /// What one party computed of one shard.
@@ -456,6 +525,10 @@ pub enum Answer {
     },
     /// A process began.
     Started(ProcessId),
+    /// A piece of a text; more follow under the same request.
+    Text(String),
+    /// A process ended, with its exit code or 128 plus the signal.
+    Exited(i32),
 }
 
 /// What went wrong, as a code that programs act on.

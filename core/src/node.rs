@@ -11,6 +11,7 @@ pub mod editing;
 pub mod hashes;
 pub mod marks;
 pub mod recent;
+pub mod rewriting;
 pub mod tags;
 pub mod undoing;
 pub mod windows;

@@ -148,6 +148,26 @@ impl Regexp {
         Some((start, end))
     }
 
+    /// Returns the first `count_max` matches in a range, none overlapping another. An empty match
+    /// right behind another one is none.
+    #[must_use]
+    pub fn find_all(&mut self, text: &Text, range: Span, count_max: usize) -> Vec<Span> {
+        let mut all: Vec<Span> = Vec::new();
+        let mut q = range.q0;
+        while all.len() < count_max
+            && q <= range.q1
+            && let Some(found) = self.find(text, Span::new(q, range.q1))
+        {
+            if found.is_empty() && all.last().is_some_and(|last| last.q1 == found.q0) {
+                q = found.q0 + 1;
+                continue;
+            }
+            q = found.q1 + u64::from(found.is_empty());
+            all.push(found);
+        }
+        all
+    }
+
     /// Finds the match that ends last at or before `to`, and of those the longest.
     pub fn find_back(&mut self, text: &Text, to: u64) -> Option<Span> {
         let to = text.byte_of(to.min(text.len()));

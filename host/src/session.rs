@@ -11,6 +11,7 @@ mod merge;
 mod open;
 mod put;
 mod query;
+mod read;
 mod rescue;
 mod run;
 
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use apex_core::buffer::errors_name;
 use apex_core::bytes::Bytes;
-use apex_core::entry::{ApplyLimits, MetaOp};
+use apex_core::entry::{ApplyLimits, MetaOp, SaveCause};
 use apex_core::ids::{
     BufferId, ConnectionId, Incarnation, Millis, ProposalId, RequestId, SERVER, Secret, SessionId,
 };
@@ -559,6 +560,7 @@ impl Session {
                     version,
                     epoch,
                     path,
+                    part: None,
                     is_forced,
                     cause,
                 };
@@ -571,7 +573,27 @@ impl Session {
             HostRequest::OpenAndShow { path, address } => {
                 self.open(open::Opener::Show(address), "/", &path);
             }
-            HostRequest::Run(run) => self.run_command(asker, &run),
+            HostRequest::Run(run) => self.run_command(asker, &run.into()),
+            HostRequest::Pipe(pipe) => self.pipe(asker, pipe),
+            HostRequest::Read { directory, path } => self.read(asker, &directory, &path),
+            HostRequest::Write {
+                buffer,
+                version,
+                epoch,
+                at,
+                path,
+            } => {
+                let wish = put::Wish {
+                    buffer,
+                    version,
+                    epoch,
+                    path: Some(path),
+                    part: Some(at),
+                    is_forced: false,
+                    cause: SaveCause::Put,
+                };
+                self.put(asker, wish);
+            }
             HostRequest::Kill(process) => {
                 let answer = self.kill(process);
                 self.answer(asker, answer);

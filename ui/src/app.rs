@@ -49,6 +49,8 @@ mod notices;
 
 mod open;
 
+mod script;
+
 mod windows;
 
 pub(crate) use files::directory_of;
@@ -178,6 +180,7 @@ pub struct App {
     pending: BTreeMap<RequestId, Pending>,
     /// Undo and Redo that were proposed to who leads another text of the same group.
     undoing: BTreeMap<ProposalId, BufferId>,
+    scripts: script::Scripts,
     /// Keys that wait for the lead of a buffer.
     held: Vec<(BufferId, Held)>,
     probes: BTreeMap<u64, look::Probe>,
@@ -225,6 +228,7 @@ impl App {
             finding: None,
             pending: BTreeMap::new(),
             undoing: BTreeMap::new(),
+            scripts: script::Scripts::default(),
             held: Vec::new(),
             probes: BTreeMap::new(),
             next_probe: 1,

@@ -72,6 +72,7 @@ fn a_name_keeps_colons_that_begin_no_address() {
         ("a:b:#", ("a:b:#", "")),
         ("a:-1", ("a:-1", "")),
         ("a:+1", ("a:+1", "")),
+        ("a:-/re/", ("a", "-/re/")),
         ("a:/#/", ("a", "/#/")),
         (":3", (":3", "")),
         ("a:", ("a:", "")),
@@ -83,5 +84,28 @@ fn a_name_keeps_colons_that_begin_no_address() {
         ("http://example.org", ("http://example.org", "")),
     ] {
         assert_eq!(split(name), want, "{name}");
+    }
+}
+
+#[test]
+fn an_address_in_running_text_ends_before_the_stops() {
+    for (text, expect) in [
+        ("12: error", "12"),
+        ("12:5: error", "12:5"),
+        ("12,14 is", "12,14"),
+        ("12, then", "12"),
+        ("12 34", "12"),
+        ("$.", "$"),
+        ("/a b/ and/or", "/a b/"),
+        ("/usr/x", "/usr/"),
+        ("/usr", ""),
+        ("?re?,/x y/+-", "?re?,/x y/+-"),
+        ("#4,#9)", "#4,#9"),
+        ("0;/x/", "0;/x/"),
+        ("-/re/", "-/re/"),
+        ("", ""),
+        ("x", ""),
+    ] {
+        assert_eq!(head(text), expect, "{text:?}");
     }
 }

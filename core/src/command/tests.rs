@@ -156,3 +156,27 @@ fn a_hundred_thousand_changes_are_one_edit() {
     let (text, _) = run(&text, ",x/^[^\"]*\"/d").unwrap();
     assert!(text.starts_with("w\" name=\"x\" />\nw\" "));
 }
+
+#[test]
+fn a_sign_in_front_of_a_shell_command_is_a_command() {
+    let files = [File {
+        dot: Span::new(1, 3),
+        ..file("abcd")
+    }];
+    let sources = |sign, words: &str| {
+        let mut command = Command::shell(sign, words)?;
+        let outcome = command.run(&files, Some(0), &mut Memory::default());
+        let outcome = outcome.unwrap();
+        Some((outcome.sources.clone(), outcome.files[0].is_change()))
+    };
+    let source = |input| {
+        let command = String::from("a\nb");
+        alloc::vec![Source::Shell { command, input }]
+    };
+    let dot = Some((0, Span::new(1, 3)));
+    assert_eq!(sources('|', "a\nb"), Some((source(dot), true)));
+    assert_eq!(sources('<', "a\nb"), Some((source(None), true)));
+    assert_eq!(sources('>', "a\nb"), Some((source(dot), false)));
+    assert_eq!(sources('!', "a\nb"), Some((source(None), false)));
+    assert_eq!(sources('?', "a"), None);
+}

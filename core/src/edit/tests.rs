@@ -234,3 +234,47 @@ fn a_position_goes_back_over_an_edit_and_comes_again_behind_what_it_brought() {
         }
     }
 }
+
+#[test]
+fn an_edit_too_large_for_one_entry_goes_in_steps_that_make_the_same_text() {
+    let before = Text::from("head old é middle x tail");
+    let long = "é\n".repeat(limits::STEP_LEN_MAX / 2);
+    let many: Vec<_> = (0..=limits::SPLICE_COUNT_MAX as u64)
+        .map(|q| Splice::new(Span::new(2 * q, 2 * q + 1), "ab"))
+        .collect();
+    let wide = Text::from("x-".repeat(limits::SPLICE_COUNT_MAX + 9).as_str());
+    for (text, splices, is_one) in [
+        (&before, vec![Splice::new(Span::new(5, 8), "new")], true),
+        (&before, Vec::new(), true),
+        (
+            &before,
+            vec![
+                Splice::new(Span::at(2), "in"),
+                Splice::new(Span::new(5, 8), long.as_str()),
+                Splice::new(Span::new(9, 10), "e"),
+                Splice::new(Span::new(18, 19), long.as_str()),
+            ],
+            false,
+        ),
+        (&wide, many, false),
+    ] {
+        let (mut whole, mut stepped) = (text.clone(), text.clone());
+        if splices.len() <= limits::SPLICE_COUNT_MAX {
+            check(&splices, text.len()).unwrap();
+        }
+        apply(&mut whole, &splices);
+        let steps = steps(splices);
+        assert_eq!(steps.len() == 1, is_one);
+        for step in steps {
+            check(&step, stepped.len()).unwrap();
+            let len = |splice: &Splice| splice.text.len();
+            assert!(step.iter().map(len).sum::<usize>() <= limits::STEP_LEN_MAX);
+            assert!(
+                step.iter()
+                    .all(|splice| len(splice) <= limits::PIECE_LEN_MAX)
+            );
+            apply(&mut stepped, &step);
+        }
+        assert!(whole == stepped);
+    }
+}

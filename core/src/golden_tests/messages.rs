@@ -10,11 +10,12 @@ use crate::ids::{
     Secret, Seq, Shard, Version, ViewId, WindowId,
 };
 use crate::message::{
-    AckMark, Answer, BufferInfo, ClientMessage, ErrorCode, ErrorMessage, Hello, Mark, Query,
-    Resume, Resumed, Run, ServerMessage, SessionInfo, SessionName, ShardHash, Standing, Takeover,
-    ToolInfo, ToolOrder, Welcome,
+    AckMark, Answer, BufferInfo, ClientMessage, ErrorCode, ErrorMessage, Hello, Mark, Pipe,
+    PipeInput, PipeOutput, Query, Resume, Resumed, Run, ServerMessage, SessionInfo, SessionName,
+    ShardHash, Standing, Takeover, ToolInfo, ToolOrder, Welcome,
 };
 use crate::proposal::{Atomicity, Refusal};
+use crate::text::Span;
 use crate::wire::{Frames, Preamble, PreambleReader, encode_client, encode_entry, encode_server};
 
 const BUFFER: BufferId = BufferId::new(3 << 40 | 5);
@@ -26,7 +27,7 @@ const PLACE_AT: usize = 6;
 variants!(CLIENT_MESSAGES, ClientMessage:
     Hello Append Propose Decided CreateShard DeleteShard LeaseRequest LeaseRelease FilePut FileGet
     FileOpen Run Kill SessionNew SessionRename SessionDelete MetaRequest Query Tool HashMark Resync
-    Ack Detach Ping HashMarks);
+    Ack Detach Ping HashMarks Pipe FileRead FileWrite);
 variants!(SERVER_MESSAGES, ServerMessage:
     Welcome Snapshot Entries Acked Propose ProposeResult Reply HashQuery Error Pong
     HashMarks Resumed);
@@ -36,7 +37,8 @@ variants!(TAKEOVERS, Takeover: Transfer Steal Watch);
 variants!(QUERIES, Query: Sessions Session Text Hash Entries Tools ToolLog Status);
 variants!(TOOL_ORDERS, ToolOrder: Grant GrantDev Revoke Reload);
 variants!(ANSWERS, Answer:
-    Done Sessions Session Piece Hashes Entries Tools Lines Opened Started);
+    Done Sessions Session Piece Hashes Entries Tools Lines Opened Started Text Exited);
+variants!(PIPE_OUTPUTS, PipeOutput: Answer Errors);
 variants!(ERROR_CODES, ErrorCode:
     Protocol Fenced WrongSeq BadOp NotLeader NotFound Exists ChangedOnDisk System Limit Denied
     Retry Withdrawn);
@@ -152,6 +154,44 @@ fn proposing_and_hashes() -> Vec<(&'static str, ClientMessage)> {
     ]
 }
 
+fn editing_by_commands() -> Vec<(&'static str, ClientMessage)> {
+    let request = REQUEST;
+    let pipe = |input, output| ClientMessage::Pipe {
+        request,
+        pipe: Pipe {
+            directory: "/tmp".into(),
+            command: "sort -u".into(),
+            environment: vec![("winid".into(), "1".into())],
+            input,
+            output,
+        },
+    };
+    let input = PipeInput {
+        buffer: BUFFER,
+        version: Version::new(300),
+        at: Span::new(1, 1 << 33),
+    };
+    let read = ClientMessage::FileRead {
+        request,
+        directory: "/tmp/".into(),
+        path: "é".into(),
+    };
+    let write = ClientMessage::FileWrite {
+        request,
+        buffer: BUFFER,
+        version: Version::new(300),
+        epoch: Epoch::new(4),
+        at: Span::new(2, 300),
+        path: "/tmp/é".into(),
+    };
+    vec![
+        ("without input", pipe(None, PipeOutput::Errors)),
+        ("of a part", pipe(Some(input), PipeOutput::Answer)),
+        ("a file", read),
+        ("a part", write),
+    ]
+}
+
 fn files_and_commands() -> Vec<(&'static str, ClientMessage)> {
     let request = REQUEST;
     let put = |path: Option<&str>, is_forced| ClientMessage::FilePut {
@@ -240,6 +280,7 @@ pub(super) fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         joining_and_appending(),
         proposing_and_hashes(),
         files_and_commands(),
+        editing_by_commands(),
         sessions_and_requests(),
     ]
     .concat()
@@ -420,6 +461,8 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("two", Answer::Lines(vec!["".into(), STRANGE.into()])),
         ("a file", opened),
         ("a process", Answer::Started(ProcessId::new(300))),
+        ("a piece", Answer::Text(STRANGE.into())),
+        ("by a signal", Answer::Exited(137)),
     ]
 }
 
@@ -443,6 +486,20 @@ fn messages_of_the_daemon_keep_their_golden_bytes() {
     };
     let file = golden!("server_messages.txt");
     check(file, &SERVER_MESSAGES, &codec, &server_messages());
+}
+
+#[test]
+fn where_output_goes_keeps_its_golden_bytes() {
+    let outputs = [
+        ("back", PipeOutput::Answer),
+        ("to the window", PipeOutput::Errors),
+    ];
+    check(
+        golden!("pipe_outputs.txt"),
+        &PIPE_OUTPUTS,
+        &Codec::PLAIN,
+        &outputs,
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! What needs files, processes or tools it hands to the host as an [`Output::Host`].
 
 mod attaching;
+mod hosting;
 mod journaling;
 mod landing;
 mod leases;
@@ -38,11 +39,12 @@ use crate::ids::{
 };
 use crate::log::{LogError, Record};
 use crate::message::{
-    AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Query, Run, ServerMessage,
+    AckMark, Answer, ClientMessage, ErrorCode, ErrorMessage, Pipe, Query, Run, ServerMessage,
     SessionName, ShardHash, ToolOrder, Welcome,
 };
 use crate::proposal::{Outcome, Parts};
 use crate::state::snapshot::Snapshot;
+use crate::text::Span;
 
 /// Format of the logs that this version writes.
 pub const FORMAT: u32 = 1;
@@ -141,6 +143,28 @@ pub enum HostRequest {
     },
     /// Run a command.
     Run(Run),
+    /// Run a command for an edit.
+    Pipe(Pipe),
+    /// Read a file: [`Answer::Text`]s, then [`Answer::Done`].
+    Read {
+        /// Directory that a relative path starts from.
+        directory: String,
+        /// The path.
+        path: String,
+    },
+    /// Write a part of a buffer's text to another file, once the version is there.
+    Write {
+        /// Which buffer.
+        buffer: BufferId,
+        /// Which version.
+        version: Version,
+        /// The fence of whoever asked; checked again with [`Authority::may_put`].
+        epoch: Epoch,
+        /// Which part.
+        at: Span,
+        /// The file.
+        path: String,
+    },
     /// Kill a process.
     Kill(ProcessId),
     /// Order something of tools.
@@ -375,73 +399,6 @@ impl Authority {
             ClientMessage::HashMarks(marks) => self.take_marks(connection, marks, out),
             other => self.host_request(connection, from, other, out),
         }
-    }
-
-    /// Hands over what only the host can do.
-    fn host_request(
-        &mut self,
-        connection: ConnectionId,
-        from: AttachmentId,
-        message: ClientMessage,
-        out: &mut Vec<Output>,
-    ) {
-        let (request, wish) = match message {
-            ClientMessage::FilePut {
-                request,
-                buffer,
-                version,
-                epoch,
-                path,
-                is_forced,
-                cause,
-            } => {
-                if let Err(error) = self.may_put(from, buffer, epoch) {
-                    return self.reply(connection, request, Err(error), out);
-                }
-                let wish = HostRequest::Put {
-                    buffer,
-                    version,
-                    epoch,
-                    path,
-                    is_forced,
-                    cause,
-                };
-                (request, wish)
-            }
-            ClientMessage::FileGet { request, buffer } => (request, HostRequest::Get(buffer)),
-            ClientMessage::FileOpen {
-                request,
-                directory,
-                path,
-            } => (request, HostRequest::Open { directory, path }),
-            ClientMessage::Run { request, run } => (request, HostRequest::Run(run)),
-            ClientMessage::Kill { request, process } => (request, HostRequest::Kill(process)),
-            ClientMessage::Tool { request, order } => (request, HostRequest::Tool(order)),
-            ClientMessage::SessionNew { request, .. }
-            | ClientMessage::SessionRename { request, .. }
-            | ClientMessage::SessionDelete { request, .. } => {
-                (request, HostRequest::Registry(message))
-            }
-            _ => {
-                return refuse(
-                    connection,
-                    ErrorCode::Protocol,
-                    "a message out of place",
-                    out,
-                );
-            }
-        };
-        if self.is_watcher(from) {
-            let words = "a watching UI changes nothing; take over first";
-            let error = ErrorMessage::new(ErrorCode::Denied, words);
-            return self.reply(connection, request, Err(error), out);
-        }
-        let asker = Asker {
-            connection: Some(connection),
-            attachment: from,
-            request,
-        };
-        out.push(Output::Host(asker, wish));
     }
 
     /// Answers a request.

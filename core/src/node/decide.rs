@@ -55,9 +55,9 @@ pub enum FollowUp {
 }
 
 /// The edits of one buffer in a proposal, composed and carried to the newest version.
-struct Planned {
-    base: Version,
-    splices: Vec<Splice>,
+pub(super) struct Planned {
+    pub(super) base: Version,
+    pub(super) splices: Vec<Splice>,
 }
 
 impl Node {
@@ -340,7 +340,7 @@ impl Node {
         Ok(())
     }
 
-    fn carried(&self, id: BufferId, plan: Planned) -> Result<Vec<Splice>, Refusal> {
+    pub(super) fn carried(&self, id: BufferId, plan: Planned) -> Result<Vec<Splice>, Refusal> {
         let buffer = self.state.buffer(id).ok_or_else(|| missing_buffer(id))?;
         if canary::is_on(Canary::StaleApplied) {
             return Ok(plan.splices);
@@ -686,7 +686,7 @@ fn missing_buffer(id: BufferId) -> Refusal {
 }
 
 /// Turns what a node refused into what the author is told.
-fn refused(error: NodeError) -> Refusal {
+pub(super) fn refused(error: NodeError) -> Refusal {
     match error {
         NodeError::Missing(what) => Refusal::NotFound(what.into()),
         NodeError::Log(crate::log::LogError::NotLeader { .. }) => {

@@ -10,6 +10,7 @@ mod overtaken;
 mod proposing;
 mod recovering;
 mod rejoining;
+mod rewriting;
 mod tools;
 mod undoing;
 

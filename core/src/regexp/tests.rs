@@ -256,3 +256,23 @@ fn an_escaped_text_matches_itself() {
     assert_eq!(find(&escape(text), text), Some(format!("0,{}", 15)));
     assert_eq!(escape("abc").to_string(), "abc");
 }
+
+#[test]
+fn all_matches_come_in_order_and_none_overlaps_another() {
+    let text = Text::from("baaac");
+    let all = |pattern: &str, range, count_max| {
+        let found = Regexp::new(pattern)
+            .unwrap()
+            .find_all(&text, range, count_max);
+        found
+            .into_iter()
+            .map(|at| (at.q0, at.q1))
+            .collect::<Vec<_>>()
+    };
+    let whole = Span::new(0, 5);
+    assert_eq!(all("a*", whole, 9), [(0, 0), (1, 4), (5, 5)]);
+    assert_eq!(all("a", whole, 9), [(1, 2), (2, 3), (3, 4)]);
+    assert_eq!(all("a", whole, 2), [(1, 2), (2, 3)]);
+    assert_eq!(all("a+", Span::new(2, 5), 9), [(2, 4)]);
+    assert_eq!(all("x", whole, 9), []);
+}

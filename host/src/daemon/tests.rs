@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod files;
+mod pipes;
 mod sessions;
 
 use std::path::PathBuf;
@@ -278,6 +279,11 @@ impl Party {
     ) -> Result<Answer, ErrorMessage> {
         let request = self.client.next_request();
         self.send(message(request)).await;
+        self.reply(request).await
+    }
+
+    /// Returns the next answer to a request.
+    async fn reply(&mut self, request: RequestId) -> Result<Answer, ErrorMessage> {
         self.until(|party| party.replies.iter().any(|(of, _)| *of == request))
             .await;
         let at = self

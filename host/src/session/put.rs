@@ -8,7 +8,7 @@ use apex_core::ids::{BufferId, Epoch, Millis, Version};
 use apex_core::message::{Answer, ErrorCode, ErrorMessage};
 use apex_core::node::authority::Asker;
 use apex_core::proposal::Change;
-use apex_core::text::Text;
+use apex_core::text::{Span, Text};
 
 use super::open::directory_of;
 use super::{OnDecided, Session};
@@ -24,6 +24,8 @@ pub(super) struct Wish {
     pub(super) version: Version,
     pub(super) epoch: Epoch,
     pub(super) path: Option<String>,
+    /// What of the text; all of it if none.
+    pub(super) part: Option<Span>,
     pub(super) is_forced: bool,
     pub(super) cause: SaveCause,
 }
@@ -155,7 +157,19 @@ impl Session {
             );
             return fail(ErrorCode::Denied, words);
         }
-        let (text, content) = (buffer.text().clone(), buffer.content());
+        let (whole, content) = (buffer.text(), buffer.content());
+        let text = match wish.part {
+            None => whole.clone(),
+            Some(_) if is_own => {
+                let words = format!("not written: only that part would be left in {name}");
+                return fail(ErrorCode::BadOp, words);
+            }
+            Some(at) if at.fits(whole.len()) => Text::from(whole.slice(at).as_str()),
+            Some(at) => {
+                let words = format!("not written: #{},#{} is outside the text", at.q0, at.q1);
+                return fail(ErrorCode::BadOp, words);
+            }
+        };
         Ok(Put {
             asker,
             wish,

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apex_core::buffer::errors_name;
+use apex_core::edit::Splice;
 use apex_core::entry::MetaOp;
 use apex_core::ids::ProcessId;
-use apex_core::message::{Answer, ErrorCode, ErrorMessage, Run};
+use apex_core::limits::YIELD_LEN_MAX;
+use apex_core::message::{Answer, ErrorCode, ErrorMessage, Pipe, PipeInput, PipeOutput};
 use apex_core::node::authority::Asker;
 use apex_core::proposal::Change;
+use apex_core::text::{Span, Text};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::{OnDecided, Session};
 use crate::config::{KILL_WAIT_MS, OUTPUT_LEN_MAX, PROCESS_COUNT_MAX};
-use crate::process::{self, Event, Group, Running};
+use crate::process::{self, Event, Group, Job, Running, Way};
 use crate::seam::{SessionInput, TaskReport};
 
 /// The commands that run, or whose output is still held open.
@@ -30,6 +33,8 @@ struct Command {
     errors: String,
     command: String,
     kill: Arc<Notify>,
+    /// Who waits for what it prints.
+    asker: Option<Asker>,
 }
 
 impl Commands {
@@ -42,13 +47,61 @@ impl Commands {
 }
 
 impl Session {
-    pub(super) fn run_command(&mut self, asker: Asker, run: &Run) {
+    /// Runs a command for an edit, on a part of a text as whoever asks sees it.
+    pub(super) fn pipe(&mut self, asker: Asker, pipe: Pipe) {
+        let input = pipe.input.map(|input| self.part(input)).transpose();
+        match input {
+            Ok(input) => {
+                let job = Job {
+                    directory: pipe.directory,
+                    command: pipe.command,
+                    environment: pipe.environment,
+                    input,
+                    is_answered: pipe.output == PipeOutput::Answer,
+                };
+                self.run_command(asker, &job);
+            }
+            Err(error) => self.answer(asker, Err(error)),
+        }
+    }
+
+    /// Returns a part of a text, where it stands by now.
+    fn part(&self, input: PipeInput) -> Result<(Text, Span), ErrorMessage> {
+        let PipeInput {
+            buffer: id,
+            version,
+            at,
+        } = input;
+        let node = self.authority.node();
+        let Some(buffer) = node.state().buffer(id) else {
+            let words = format!("no buffer {id}");
+            return Err(ErrorMessage::new(ErrorCode::NotFound, words));
+        };
+        let carried = node.carry(id, version, vec![Splice::new(at, "")]);
+        let now = match carried.as_deref() {
+            Ok([splice]) => splice.at,
+            // Nothing is read, wherever that is.
+            Ok(_) => Span::at(0),
+            Err(_) => {
+                let name = buffer.name();
+                let words = format!("{name} was changed meanwhile; nothing was done, do it again");
+                return Err(ErrorMessage::new(ErrorCode::Retry, words));
+            }
+        };
+        if !now.fits(buffer.text().len()) {
+            let words = format!("#{},#{} is outside the text", at.q0, at.q1);
+            return Err(ErrorMessage::new(ErrorCode::BadOp, words));
+        }
+        Ok((buffer.text().clone(), now))
+    }
+
+    pub(super) fn run_command(&mut self, asker: Asker, job: &Job) {
         if self.commands.running.len() >= PROCESS_COUNT_MAX {
             let words = format!("{PROCESS_COUNT_MAX} commands run already; kill some");
             return self.answer(asker, Err(ErrorMessage::new(ErrorCode::Limit, words)));
         }
         let label = self.config.label.clone();
-        let running = match process::start(run, &[("APEX_SESSION", &label)]) {
+        let running = match process::start(job, &[("APEX_SESSION", &label)]) {
             Ok(running) => running,
             Err(error) => {
                 let error = ErrorMessage::new(ErrorCode::System, error.to_string());
@@ -56,19 +109,20 @@ impl Session {
             }
         };
         let process = self.authority.node_mut().new_process();
-        let (owner, command) = (asker.attachment, run.command.clone());
+        let (owner, command) = (asker.attachment, job.command.clone());
         self.append_meta(MetaOp::ProcStart {
             process,
             owner,
             command: command.clone(),
         });
         let kill = Arc::new(Notify::new());
-        let errors = errors_name(&run.directory);
+        let errors = errors_name(&job.directory);
         let entry = Command {
             group: running.group(),
             errors,
             command,
             kill: kill.clone(),
+            asker: job.is_answered.then_some(asker),
         };
         self.commands.running.insert(process, entry);
         self.settle();
@@ -96,7 +150,7 @@ impl Session {
         event: Option<Event>,
         permit: oneshot::Sender<()>,
     ) {
-        let Some(command) = self.commands.running.get(&process) else {
+        let Some(command) = self.commands.running.get_mut(&process) else {
             return;
         };
         let (errors, name) = (command.errors.clone(), command.command.clone());
@@ -105,13 +159,29 @@ impl Session {
                 self.commands.running.remove(&process);
                 return;
             }
-            Some(Event::Output(text)) => Some(text),
-            Some(Event::Cut) => Some(format!(
+            Some(Event::Output(Way::Window, text)) => Some(text),
+            Some(Event::Output(Way::Answer, text)) => {
+                let asker = command.asker;
+                return self.answer_piece(asker, text, permit);
+            }
+            Some(Event::Cut(Way::Window)) => Some(format!(
                 "\n{name}: what it writes past {OUTPUT_LEN_MAX} bytes is not kept\n"
             )),
+            Some(Event::Cut(Way::Answer)) => {
+                command.group.kill();
+                if let Some(asker) = command.asker.take() {
+                    let words = format!("{name} prints more than {YIELD_LEN_MAX} bytes");
+                    self.answer(asker, Err(ErrorMessage::new(ErrorCode::Limit, words)));
+                }
+                None
+            }
             Some(Event::Exited(code)) => {
+                let asker = command.asker.take();
                 self.append_meta(MetaOp::ProcExit { process, code });
                 self.settle();
+                if let Some(asker) = asker {
+                    self.answer(asker, Ok(Answer::Exited(code)));
+                }
                 status_line(&name, code)
             }
         };
@@ -123,6 +193,24 @@ impl Session {
             // The command goes on.
             None => drop(permit.send(())),
         }
+    }
+
+    /// Answers a piece of what a command prints. It goes on when whoever asked has room for more;
+    /// what nobody waits for is dropped.
+    fn answer_piece(&mut self, asker: Option<Asker>, text: String, permit: oneshot::Sender<()>) {
+        if let Some(asker) = asker {
+            self.answer(asker, Ok(Answer::Text(text)));
+        }
+        let connection = asker.and_then(|asker| asker.connection);
+        let peer = connection.and_then(|connection| self.peers.get(&connection));
+        let peer = peer.map(|peer| peer.asker.clone());
+        tokio::spawn(async move {
+            if let Some(peer) = peer {
+                peer.room().await;
+            }
+            // The session may have ended.
+            let _ = permit.send(());
+        });
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use apex_core::address;
 use apex_core::buffer::Buffer;
 use apex_core::entry::{Body, BufferKind};
 use apex_core::ids::{BufferId, ViewId, WindowId};
+use apex_core::regexp::Regexp;
 use apex_core::text::{Span, Text};
 
 use super::bindings::wit::types::{BufferInfo, Error, Selection, WindowInfo};
@@ -242,14 +244,23 @@ impl wit::session::Host for Guest {
         &mut self,
         id: u64,
         within: types::Span,
-        _regexp: String,
-        _most: u32,
+        regexp: String,
+        most: u32,
     ) -> Result<Vec<types::Span>, Error> {
-        check_span(self.readable(id)?.text(), span(within))?;
-        Err(error(
-            code::UNSUPPORTED,
-            "this apex has no regular expressions; read and search",
-        ))
+        let text = self.readable(id)?.text();
+        check_span(text, span(within))?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if most > limits::FIND_COUNT_MAX {
+            let message = format!(
+                "more than {} matches are asked for at once",
+                limits::FIND_COUNT_MAX
+            );
+            return Err(error(code::LIMIT, message));
+        }
+        let mut regexp = Regexp::new(&regexp)
+            .map_err(|why| error(code::OUT_OF_RANGE, format!("{regexp:?}: {why}")))?;
+        let found = regexp.find_all(text, span(within), most);
+        Ok(found.into_iter().map(events::span).collect())
     }
 
     fn selection_of(&mut self, window: u64, part: u32) -> Result<Selection, Error> {
@@ -285,7 +296,7 @@ impl wit::session::Host for Guest {
     ) -> Result<types::Span, Error> {
         let text = self.readable(id)?.text();
         check_span(text, span(dot))?;
-        simple_address(text, span(dot), &address).map(events::span)
+        lead(text, span(dot), &address).map(events::span)
     }
 
     fn file_digest(&mut self, id: u64) -> Result<String, Error> {
@@ -316,50 +327,10 @@ pub(super) fn followable(patterns: &[String], guest: &Guest) -> Result<Patterns,
     Ok(patterns)
 }
 
-/// Returns where `.`, `$`, a line number, `#n` or `A,B` of those lead to.
-fn simple_address(text: &Text, dot: Span, address: &str) -> Result<Span, Error> {
-    let unknown = || {
-        let message = format!("this apex reads only line numbers, #n, `.` and `$`: {address:?}");
-        error(code::UNSUPPORTED, message)
-    };
-    let one = |part: &str| -> Result<Span, Error> {
-        let number = |digits: &str| digits.parse::<u64>().map_err(|_| unknown());
-        match part {
-            "." => Ok(dot),
-            "$" => Ok(Span::at(text.len())),
-            _ if part.starts_with('#') => {
-                let at = Span::at(number(&part[1..])?);
-                check_span(text, at).map(|()| at)
-            }
-            _ => match number(part)? {
-                0 => Ok(Span::at(0)),
-                line if line <= text.line_count() => {
-                    Ok(Span::new(text.line_start(line - 1), text.line_start(line)))
-                }
-                _ => Err(error(
-                    code::OUT_OF_RANGE,
-                    format!("the text has no line {part}"),
-                )),
-            },
-        }
-    };
-    match address.split_once(',') {
-        None => one(address),
-        Some((from, to)) => {
-            let from = if from.is_empty() {
-                Span::at(0)
-            } else {
-                one(from)?
-            };
-            let to = if to.is_empty() {
-                Span::at(text.len())
-            } else {
-                one(to)?
-            };
-            let at = Span::new(from.q0, to.q1);
-            check_span(text, at).map(|()| at)
-        }
-    }
+/// Returns where an address leads to, as the editor's own engine sees it.
+fn lead(text: &Text, dot: Span, address: &str) -> Result<Span, Error> {
+    address::resolve_from(text, dot, address)
+        .map_err(|why| error(code::OUT_OF_RANGE, format!("{address:?}: {why}")))
 }
 
 impl wit::positions::Host for Guest {

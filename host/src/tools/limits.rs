@@ -64,6 +64,8 @@ pub const MAIL_COUNT_MAX: usize = 256;
 /// Each sending wakes a session, which costs as much as telling some outcomes: with 50 a tool that
 /// proposes without end made a tenth fewer (2026-12-02, medians of four runs each).
 pub const SEND_US: u64 = 150;
+/// Most matches of a regular expression that a tool may ask for at once.
+pub const FIND_COUNT_MAX: usize = 1 << 16;
 /// Most patterns that a tool may follow.
 pub const PATTERN_COUNT_MAX: usize = 64;
 

@@ -232,10 +232,11 @@ impl App {
         self.reveal(view, dot.q0, Reveal::Near);
     }
 
-    /// Undoes or redoes the latest step of a view's text, and of the others it belongs to.
-    pub(super) fn undo(&mut self, view: ViewId, is_undo: bool) {
+    /// Undoes or redoes the latest step of a view's text, and of the others it belongs to. Returns
+    /// whether there was one.
+    pub(super) fn undo(&mut self, view: ViewId, is_undo: bool) -> bool {
         if !self.may_edit(view, || Edit::Undo(is_undo)) {
-            return;
+            return false;
         }
         self.typing = None;
         self.typed_from = None;
@@ -246,14 +247,18 @@ impl App {
         };
         let undone = match self.client.step(view, direction, &mut self.outbox) {
             Ok(undone) => undone,
-            Err(error) => return self.complain(&error),
+            Err(error) => {
+                self.complain(&error);
+                return false;
+            }
         };
         if undone.group.is_none() {
-            return self.say(if is_undo {
+            self.say(if is_undo {
                 "nothing to undo"
             } else {
                 "nothing to redo"
             });
+            return false;
         }
         self.undoing.extend(undone.proposed);
         if !undone.diverged.is_empty() {
@@ -262,6 +267,7 @@ impl App {
         }
         let dot = self.dot(view);
         self.reveal(view, dot.q0, Reveal::Quarter);
+        true
     }
 
     /// Takes the decision on an Undo or Redo in a text that another party leads. Returns whether

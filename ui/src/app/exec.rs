@@ -36,6 +36,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("Del", |app, order| app.del(order, false)),
     ("Delcol", App::delcol),
     ("Delete", |app, order| app.del(order, true)),
+    ("Edit", App::edit_command),
     ("Exit", |app, _| app.exit()),
     ("Get", |app, order| app.get_file(order.view)),
     ("Kill", |app, order| app.kill(&order.argument)),
@@ -52,7 +53,9 @@ const COMMANDS: &[(&str, Command)] = &[
     }),
     ("Putall", |app, _| app.put_all()),
     ("Redo", |app, order| {
-        app.on_text(order, |app, view| app.undo(view, false));
+        app.on_text(order, |app, view| {
+            app.undo(view, false);
+        });
     }),
     ("Snarf", |app, order| {
         app.on_selection(order, |app, view| app.cut(view, false));
@@ -60,7 +63,9 @@ const COMMANDS: &[(&str, Command)] = &[
     ("Sort", App::sort),
     ("Tab", App::tab),
     ("Undo", |app, order| {
-        app.on_text(order, |app, view| app.undo(view, true));
+        app.on_text(order, |app, view| {
+            app.undo(view, true);
+        });
     }),
     ("Zerox", App::zerox),
 ];

@@ -2,9 +2,12 @@
 
 use apex_core::address;
 use apex_core::buffer::{Buffer, errors_name};
+use apex_core::command::Command;
 use apex_core::entry::{BufferKind, SaveCause};
 use apex_core::ids::{BufferId, RequestId, Shard, Version, ViewId, WindowId};
-use apex_core::message::{Answer, ClientMessage, ErrorCode, ErrorMessage, Run};
+use apex_core::message::{
+    Answer, ClientMessage, ErrorCode, ErrorMessage, Pipe, PipeInput, PipeOutput, Run,
+};
 use apex_core::node::decide::FollowUp;
 use apex_core::node::windows::Placement;
 use apex_core::proposal::Change;
@@ -13,6 +16,7 @@ use apex_core::text::Span;
 use super::App;
 use super::motion::Reveal;
 use super::open::Show;
+use super::script::Names;
 use crate::view::is_dirty;
 
 /// A request that the daemon has not answered.
@@ -33,8 +37,12 @@ pub(super) enum Pending {
     },
     /// The user's directory is opened, to stand where this window is.
     Home(WindowId),
-    /// A command is run or killed; errors go to this directory.
+    /// A command is run or killed, a part is written; errors go to this directory.
     Run(String),
+    /// A script asked for something; its number.
+    Script(u64),
+    /// A command prints what is to be opened.
+    Names(Names),
 }
 
 impl App {
@@ -68,27 +76,36 @@ impl App {
         self.report_in(&directory, words);
     }
 
-    fn report_in(&mut self, directory: &str, words: &str) {
+    pub(super) fn report_in(&mut self, directory: &str, words: &str) {
         let first = words.lines().next().unwrap_or_default().to_owned();
         self.complain(&first);
-        if !self.client.is_leading() {
-            return;
+        if self.client.is_leading() {
+            self.print_in(directory, words);
         }
+    }
+
+    /// Appends to the `+Errors` of a directory.
+    pub(super) fn print_in(&mut self, directory: &str, words: &str) {
         let name = errors_name(directory);
         let text = if words.ends_with('\n') {
             words.to_owned()
         } else {
             format!("{words}\n")
         };
-        match self.node_mut().append_scratch(&name, &text) {
-            Ok((_, window)) => {
+        let appended = if self.client.is_leading() {
+            self.node_mut().append_scratch(&name, &text).ok()
+        } else {
+            None
+        };
+        match appended {
+            Some((_, window)) => {
                 self.arrange();
                 let view = ViewId::Body(window);
                 let end = self.dot(view).q1;
                 self.reveal(view, end, Reveal::Near);
             }
             // Somebody else leads that window: it is asked.
-            Err(_) => {
+            None => {
                 if let Some((_, message)) = self.client.propose(vec![Change::Append { name, text }])
                 {
                     self.outbox.push(message);
@@ -202,46 +219,60 @@ impl App {
         self.pending.insert(request, Pending::Get(buffer));
     }
 
-    /// Runs a command outside the editor.
+    /// Runs a command outside the editor. With `|` or `<` before it, its output takes the place of
+    /// the selection; with `>` it reads that.
     pub(super) fn run_outside(&mut self, view: ViewId, command: &str, chord: Option<&str>) {
         if !self.may_arrange() {
             return;
         }
-        let body = self.window_for(view).map(ViewId::Body);
-        let (command, input) = match command.chars().next() {
-            Some('>') => {
-                let text = body.and_then(|body| self.text(body));
-                let input = text.map_or_else(String::new, |(_, b, view)| b.text().slice(view.dot));
-                (&command[1..], input)
-            }
-            Some('<' | '|') => {
-                let words = "only `>command` takes the selection; `<` and `|` are not known yet";
-                return self.report(Some(view), words);
-            }
-            _ => (command, String::new()),
-        };
-        let mut line = command.to_owned();
+        let sign = command.chars().next().filter(|c| "<>|".contains(*c));
+        let bare = command.strip_prefix(['<', '>', '|']).unwrap_or(command);
+        let mut line = bare.trim_start().to_owned();
         if let Some(argument) = chord {
             line.push_str(" '");
             line.push_str(&argument.replace('\'', "'\\''"));
             line.push('\'');
         }
-        let directory = self.directory(view);
-        let mut environment = Vec::new();
-        if let Some(ViewId::Body(window)) = body {
-            environment.push(("winid".to_owned(), window.to_string()));
-            let name = self
-                .text(ViewId::Body(window))
-                .map_or("", |(_, b, _)| b.name());
-            environment.push(("samfile".to_owned(), name.to_owned()));
+        let body = self.window_for(view).map(ViewId::Body);
+        match sign {
+            Some('>') => self.run_reading(view, body, line),
+            Some(sign) => {
+                let word = line.split_whitespace().next().unwrap_or_default();
+                let title = format!("{sign}{word}");
+                let command = Command::shell(sign, &line);
+                self.start_script(view, &title, command.into_iter().collect());
+            }
+            None => {
+                let run = Run {
+                    directory: self.directory(view),
+                    command: line,
+                    input: String::new(),
+                    environment: self.environment(body),
+                };
+                let directory = run.directory.clone();
+                let request = self.send(|request| ClientMessage::Run { request, run });
+                self.pending.insert(request, Pending::Run(directory));
+            }
         }
-        let run = Run {
+    }
+
+    /// Runs a command that reads the selection.
+    fn run_reading(&mut self, view: ViewId, body: Option<ViewId>, command: String) {
+        let text = body.and_then(|body| self.text(body));
+        let input = text.map(|(buffer, text, shown)| PipeInput {
+            buffer,
+            version: text.version(),
+            at: shown.dot,
+        });
+        let directory = self.directory(view);
+        let pipe = Pipe {
             directory: directory.clone(),
-            command: line,
+            command,
+            environment: self.environment(body),
             input,
-            environment,
+            output: PipeOutput::Errors,
         };
-        let request = self.send(|request| ClientMessage::Run { request, run });
+        let request = self.send(|request| ClientMessage::Pipe { request, pipe });
         self.pending.insert(request, Pending::Run(directory));
     }
 
@@ -250,6 +281,7 @@ impl App {
         if !self.may_arrange() {
             return;
         }
+        let name = name.trim_start_matches(['|', '<', '>']);
         let processes = &self.node().state().meta().processes;
         let is_named = |command: &str| {
             let first = command.split_whitespace().next().unwrap_or_default();
@@ -292,6 +324,8 @@ impl App {
                 }
                 self.shows.push(Show::new(buffer, address, placement));
             }
+            (Pending::Script(number), answer) => self.script_replied(request, number, answer),
+            (Pending::Names(names), answer) => self.names_replied(request, names, answer),
             // The session begins where the daemon laid it out.
             (Pending::Home(_), Err(error)) => self.complain(&error.message),
             (Pending::Home(first), Ok(Answer::Opened { buffer, .. })) => {
@@ -341,17 +375,24 @@ impl App {
         }
     }
 
-    /// Selects an address in a view and shows it.
+    /// Selects an address in a view, seen from its selection, and shows it.
     pub(super) fn go_to(&mut self, view: ViewId, address: &str) {
+        self.go_from(view, self.dot(view), address);
+    }
+
+    /// Selects an address in a view, seen from `dot`, and shows it.
+    pub(super) fn go_from(&mut self, view: ViewId, dot: Span, address: &str) {
         let Some((_, buffer, _)) = self.text(view) else {
             return;
         };
-        let Some(span) = address::resolve(buffer.text(), address) else {
-            let name = buffer.name();
-            let words = format!("{name}: no address {address}");
-            return self.complain(&words);
-        };
-        self.select_and_show(view, span);
+        match address::resolve_from(buffer.text(), dot, address) {
+            Ok(span) => self.select_and_show(view, span),
+            Err(error) => {
+                let name = buffer.name();
+                let words = format!("{name}:{address}: {error}");
+                self.complain(&words);
+            }
+        }
     }
 
     /// Selects a span, gives its view the keyboard and shows it.

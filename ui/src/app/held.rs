@@ -173,7 +173,9 @@ impl App {
             Edit::Erase(what) => self.erase_in(view, what),
             Edit::Cut => self.cut(view, true),
             Edit::Paste => self.paste(view),
-            Edit::Undo(is_undo) => self.undo(view, is_undo),
+            Edit::Undo(is_undo) => {
+                self.undo(view, is_undo);
+            }
         }
     }
 

@@ -170,6 +170,7 @@ impl App {
                 ClientEvent::Decided { id, outcome } => {
                     if !self.afar_decided(id, &outcome)
                         && !self.undo_decided(id, &outcome)
+                        && !self.script_decided(id, &outcome)
                         && let Err(refusal) = outcome
                     {
                         self.complain(&refusal);

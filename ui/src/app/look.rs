@@ -12,6 +12,9 @@ use super::{App, Effect};
 /// Most code points that a name on disk may have to be looked for.
 const NAME_COUNT_MAX: u64 = 4096;
 
+/// Most code points of an address that a click takes.
+const ADDRESS_COUNT_MAX: u64 = 256;
+
 /// A look that waits for the answer which files exist.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
@@ -56,11 +59,15 @@ impl App {
         }
         if let Some(body) = body
             && let Some(address) = name.strip_prefix(':')
-            && self
-                .text(body)
-                .is_some_and(|(_, b, _)| address::resolve(b.text(), address).is_some())
+            && let address = address.trim_end_matches(':')
+            && address::is_address(address)
         {
-            return self.go_to(body, address);
+            let dot = if body == view {
+                old.dot
+            } else {
+                self.dot(body)
+            };
+            return self.go_from(body, dot, address);
         }
         let candidates = candidates(&self.directory(view), &name);
         if self.show_open(&candidates) {
@@ -233,7 +240,16 @@ fn word_at(text: &Text, q: u64) -> Span {
 
 /// Returns the file name with its address, or the address, at a click.
 fn name_at(text: &Text, q: u64) -> Span {
-    run_at(text, q, |c| is_word(c) || ".-+/:@#".contains(c))
+    let run = run_at(text, q, |c| is_word(c) || ".-+/:@#".contains(c));
+    let mut colons = (run.q0..run.q1).filter(|q| text.char_at(*q) == Some(':'));
+    // An address has characters that no name has, and goes on where the name ends.
+    let end = colons.find_map(|colon| {
+        let behind = Span::new(colon + 1, text.line_end(colon));
+        let line = text.slice(behind.clamped(colon + 1 + ADDRESS_COUNT_MAX));
+        let end = colon + 1 + address::head(&line).chars().count() as u64;
+        (end > run.q1).then_some(end)
+    });
+    Span::new(run.q0, end.unwrap_or(run.q1))
 }
 
 #[cfg(test)]
@@ -263,6 +279,21 @@ mod tests {
     fn a_click_takes_the_name_or_the_word_round_it() {
         let text = Text::from("at src/ma_in.rs:12:5: error");
         assert_eq!(text.slice(name_at(&text, 9)), "src/ma_in.rs:12:5:");
+        for (source, q, expect) in [
+            ("at a.c:/fn main/: no", 3, "a.c:/fn main/"),
+            ("at a.c:12,14: no", 3, "a.c:12,14"),
+            ("at a.c:12, then", 3, "a.c:12"),
+            ("at a.c:$, the end", 3, "a.c:$"),
+            ("at a.c:#5,#9.", 4, "a.c:#5,#9"),
+            ("at a.c:0;/x/.", 4, "a.c:0;/x/"),
+            ("at a.c:-/re/", 4, "a.c:-/re/"),
+            ("at :$ now", 3, ":$"),
+            ("at a.c: now", 3, "a.c:"),
+            ("at host:/usr/x y", 3, "host:/usr/x"),
+        ] {
+            let text = Text::from(source);
+            assert_eq!(text.slice(name_at(&text, q)), expect, "{source}");
+        }
         assert_eq!(text.slice(word_at(&text, 9)), "ma_in");
         assert_eq!(text.slice(word_at(&text, 2)), "at");
     }

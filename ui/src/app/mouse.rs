@@ -323,8 +323,12 @@ impl App {
                 match before {
                     Chord::None if is_cut => self.cut(view, true),
                     Chord::None => self.paste(view),
-                    Chord::Cut if !is_cut => self.undo(view, true),
-                    Chord::Pasted if is_cut => self.undo(view, true),
+                    Chord::Cut if !is_cut => {
+                        self.undo(view, true);
+                    }
+                    Chord::Pasted if is_cut => {
+                        self.undo(view, true);
+                    }
                     Chord::Cut | Chord::Pasted | Chord::TakenBack => {}
                 }
             }

@@ -22,6 +22,8 @@ impl App {
         if self.focus != Some(view) {
             self.commit_rename();
             self.finding = None;
+            // Leaving a text ends a step of undo.
+            self.typing = None;
             self.typed_from = None;
             self.anchor = None;
             self.goal = None;

@@ -58,9 +58,9 @@ fn line_ends_are_told_apart() {
 }
 
 #[test]
-fn simple_addresses_lead_somewhere_and_others_say_so() {
+fn addresses_lead_where_edit_sees_them_and_others_say_why() {
     let (text, dot) = (text(), Span::new(1, 2));
-    let lead = |address: &str| simple_address(&text, dot, address);
+    let lead = |address: &str| lead(&text, dot, address);
     assert_eq!(lead(".").unwrap(), dot);
     assert_eq!(lead("$").unwrap(), Span::at(12));
     assert_eq!(lead("2").unwrap(), Span::new(4, 8));
@@ -69,5 +69,12 @@ fn simple_addresses_lead_somewhere_and_others_say_so() {
     assert_eq!(lead("9").unwrap_err().code, code::OUT_OF_RANGE);
     assert_eq!(lead("#99").unwrap_err().code, code::OUT_OF_RANGE);
     assert_eq!(lead("#5,#3").unwrap_err().code, code::OUT_OF_RANGE);
-    assert_eq!(lead("/x/").unwrap_err().code, code::UNSUPPORTED);
+    assert_eq!(lead("/[b-z]+/;/./").unwrap().q0, 1);
+    for address in ["/x/", "/(/", "k", "", "'"] {
+        assert_eq!(
+            lead(address).unwrap_err().code,
+            code::OUT_OF_RANGE,
+            "{address}"
+        );
+    }
 }

@@ -142,6 +142,9 @@ impl World {
                 self.answer(asker, Ok(Answer::Done));
             }
             HostRequest::Kill(_)
+            | HostRequest::Pipe(_)
+            | HostRequest::Read { .. }
+            | HostRequest::Write { .. }
             | HostRequest::Tool(_)
             | HostRequest::Query(_)
             | HostRequest::Registry(_) => {
