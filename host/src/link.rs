@@ -216,11 +216,14 @@ fn bind_socket(socket: &Path) -> Result<UnixListener, LinkError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
         Ok(()) | Err(_) => {}
     }
-    // Before the bind, so that there is no moment at which others may connect.
-    let mask = umask(rustix::fs::Mode::from_raw_mode(0o177));
+    // Before the bind, so that there is no moment at which others may connect. The mask is the whole
+    // process's: a directory that another thread makes meanwhile must stay one that can be entered.
+    let mask = umask(rustix::fs::Mode::from_raw_mode(0o077));
     let bound = std::os::unix::net::UnixListener::bind(socket);
     umask(mask);
     let listener = bound.map_err(fail)?;
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(socket, private).map_err(fail)?;
     listener.set_nonblocking(true).map_err(fail)?;
     UnixListener::from_std(listener).map_err(fail)
 }

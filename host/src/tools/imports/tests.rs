@@ -69,7 +69,7 @@ fn addresses_lead_where_edit_sees_them_and_others_say_why() {
     assert_eq!(lead("9").unwrap_err().code, code::OUT_OF_RANGE);
     assert_eq!(lead("#99").unwrap_err().code, code::OUT_OF_RANGE);
     assert_eq!(lead("#5,#3").unwrap_err().code, code::OUT_OF_RANGE);
-    assert_eq!(lead("/[b-z]+/;/./").unwrap().q0, 1);
+    assert_eq!(lead("/[b-z]+/;/./").unwrap().q0, 5);
     for address in ["/x/", "/(/", "k", "", "'"] {
         assert_eq!(
             lead(address).unwrap_err().code,
