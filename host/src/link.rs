@@ -216,8 +216,8 @@ fn bind_socket(socket: &Path) -> Result<UnixListener, LinkError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
         Ok(()) | Err(_) => {}
     }
-    // Before the bind, so that there is no moment at which others may connect. The mask is the whole
-    // process's: a directory that another thread makes meanwhile must stay one that can be entered.
+    // Before the bind, so that there is no moment at which others may connect. The mask is the
+    // process's: a directory that another thread makes meanwhile must stay usable.
     let mask = umask(rustix::fs::Mode::from_raw_mode(0o077));
     let bound = std::os::unix::net::UnixListener::bind(socket);
     umask(mask);
