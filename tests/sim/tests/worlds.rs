@@ -6,8 +6,8 @@ use std::thread;
 use apex_sim::cases::Case;
 use apex_sim::run::{Choice, Kind, Report, run};
 
-/// How many worlds a test run has: about 100 s of two processors, and a look without optimisation.
-const SEED_COUNT: u64 = if cfg!(debug_assertions) { 300 } else { 8_000 };
+/// How many worlds a test run has: some 20 s of two processors, and fewer without optimisation.
+const SEED_COUNT: u64 = if cfg!(debug_assertions) { 300 } else { 12_000 };
 
 #[test]
 fn the_same_seed_is_the_same_world() {
