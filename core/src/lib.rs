@@ -7,6 +7,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(test)]
+mod dice;
+
 pub mod limits;
 
 pub mod canary;

@@ -235,6 +235,12 @@ impl Log {
         self.shards.get(&shard).map(|log| log.lease)
     }
 
+    /// Returns the fence of a shard; that of no grant when the shard is not known.
+    #[must_use]
+    pub fn epoch(&self, shard: Shard) -> Epoch {
+        self.lease(shard).unwrap_or_default().epoch
+    }
+
     /// Returns whether an attachment may append to a shard now.
     #[must_use]
     pub fn is_held_by(&self, shard: Shard, attachment: AttachmentId) -> bool {

@@ -216,20 +216,10 @@ impl<'de> Deserialize<'de> for Layer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::Dice;
     use crate::edit;
 
-    /// A small generator of numbers that are the same in each run.
-    struct Dice(u64);
-
     impl Dice {
-        fn below(&mut self, end: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (self.0 >> 33) % end.max(1)
-        }
-
         fn span(&mut self, len: u64) -> Span {
             let (one, two) = (self.below(len + 1), self.below(len + 1));
             Span::new(one.min(two), one.max(two))

@@ -286,20 +286,10 @@ fn collect(child: &Child, height: u32, last: &mut u64, count: usize, positions: 
 mod tests {
     use super::super::{Bias, map};
     use super::*;
+    use crate::dice::Dice;
     use crate::text::Span;
 
-    /// A small generator of numbers that are the same in each run.
-    struct Dice(u64);
-
     impl Dice {
-        fn below(&mut self, end: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (self.0 >> 33) % end.max(1)
-        }
-
         /// Splices in order and disjoint, some of them adjacent, for a text of `len`.
         fn splices(&mut self, len: u64) -> Vec<Splice> {
             let mut ends: Vec<u64> = (0..2 * self.below(4) + 2)

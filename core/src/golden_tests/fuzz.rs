@@ -7,6 +7,7 @@
 //! 3. A length that was believed would end the test: no machine has room for it.
 
 use super::*;
+use crate::dice::Dice;
 use crate::entry::{ApplyLimits, Entry, Op};
 use crate::ids::{ConnectionId, Epoch, Incarnation, Millis, SERVER, Secret, SessionId};
 use crate::message::{ClientMessage, ServerMessage, SessionName, Takeover};
@@ -22,34 +23,28 @@ const SEED: u64 = 0x5eed;
 /// Random damages of one value.
 const ROUND_COUNT: u64 = 60;
 
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end.max(1)
+    fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.below(count as u64)).unwrap()
     }
 
     fn byte(&mut self) -> u8 {
         let some = [0, 1, 2, 0x7F, 0x80, 0xC3, 0xFF];
-        match self.below(3) {
-            0 => some[self.below(some.len())],
-            _ => self.below(256).to_le_bytes()[0],
+        match self.index(3) {
+            0 => some[self.index(some.len())],
+            _ => self.index(256).to_le_bytes()[0],
         }
     }
 
     /// Changes, adds and takes away a few bytes.
     fn damage(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(4) {
-            let at = self.below(bytes.len());
-            match self.below(4) {
+        for _ in 0..=self.index(4) {
+            let at = self.index(bytes.len());
+            match self.index(4) {
                 0 if !bytes.is_empty() => drop(bytes.remove(at)),
                 1 => bytes.insert(at, self.byte()),
                 2 if !bytes.is_empty() => {
-                    let piece: Vec<u8> = bytes[at..].iter().take(self.below(9)).copied().collect();
+                    let piece: Vec<u8> = bytes[at..].iter().take(self.index(9)).copied().collect();
                     bytes.extend(piece);
                 }
                 _ if !bytes.is_empty() => bytes[at] = self.byte(),

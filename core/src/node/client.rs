@@ -496,7 +496,7 @@ impl Client {
         }
         let is_resyncing = self.is_resyncing;
         self.shipped.retain(|shard, _| {
-            !is_resyncing && fresh.leads(*shard) && epoch_of(old, *shard) == epoch_of(fresh, *shard)
+            !is_resyncing && fresh.leads(*shard) && old.log.epoch(*shard) == fresh.log.epoch(*shard)
         });
     }
 
@@ -751,10 +751,6 @@ impl Client {
 /// Returns the seq before the first own entry of a shard: a shard that the node made begins at 0.
 fn first_of(node: &Node, shard: Shard) -> Seq {
     Seq::new(node.log.floor(shard).map_or(0, |floor| floor.raw() - 1))
-}
-
-fn epoch_of(node: &Node, shard: Shard) -> crate::ids::Epoch {
-    node.log().lease(shard).unwrap_or_default().epoch
 }
 
 /// Returns a node's own figures, per shard.

@@ -1,5 +1,6 @@
 //! Sessions in memory: one authority, any number of clients, streams that the test can hold back.
 
+mod asked;
 mod bounds;
 mod each;
 mod hashing;

@@ -12,6 +12,17 @@ use crate::text::Span;
 const BODY: BufferId = BufferId::new(2);
 const VIEW: ViewId = ViewId::Body(WindowId::new(1));
 
+/// Returns the entry of SERVER that follows in a shard.
+pub(super) fn next(state: &State, shard: Shard, op: Op) -> Entry {
+    Entry {
+        seq: state.applied(shard).unwrap_or_default().next(),
+        attachment: SERVER,
+        epoch: Epoch::default(),
+        origin: None,
+        op,
+    }
+}
+
 /// Appends operations to a state, each with the seq that follows.
 struct Script(State);
 
@@ -61,14 +72,7 @@ impl Script {
     }
 
     fn entry(&self, shard: Shard, op: Op) -> Entry {
-        let seq = self.0.applied(shard).unwrap_or_default().next();
-        Entry {
-            seq,
-            attachment: SERVER,
-            epoch: Epoch::default(),
-            origin: None,
-            op,
-        }
+        next(&self.0, shard, op)
     }
 
     fn run(&mut self, shard: Shard, op: Op) {

@@ -360,6 +360,7 @@ fn read_span(span: Span, text: &Text, left: &mut usize, out: &mut Vec<Piece>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::Dice;
     use alloc::string::{String, ToString};
 
     /// The polynomial, as its definition says.
@@ -399,11 +400,8 @@ mod tests {
 
     #[test]
     fn pieces_that_edits_went_through_digest_as_the_whole_text() {
-        let mut dice = 5_u64;
-        let mut below = |end: u64| {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (dice >> 33) % end.max(1)
-        };
+        let mut dice = Dice(5);
+        let mut below = |end: u64| dice.below(end);
         let texts = ["", "x", "é漢 ", &"a longer one\n".repeat(300)];
         let mut text = Text::from("first\n".repeat(9000).as_str());
         let mut pieces = Pieces::new(text.len());

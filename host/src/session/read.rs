@@ -28,7 +28,7 @@ impl Session {
             return;
         };
         // A full queue holds up the reading.
-        let (pieces, mut queue) = tokio::sync::mpsc::channel(PIECE_QUEUE_COUNT_MAX);
+        let (pieces, mut queue) = tokio::sync::mpsc::channel::<Piece>(PIECE_QUEUE_COUNT_MAX);
         tokio::task::spawn_blocking(move || {
             if let Err(error) = read_pieces(&path, |piece| pieces.blocking_send(Ok(piece)).is_ok())
             {
@@ -40,7 +40,6 @@ impl Session {
             let request = asker.request;
             while let Some(piece) = queue.recv().await {
                 peer.room().await;
-                let piece: Piece = piece;
                 let is_error = piece.is_err();
                 peer.reply(request, piece.map(Answer::Text));
                 if is_error || peer.is_gone() {

@@ -150,12 +150,7 @@ impl App {
         let Some(version) = self.node().state().buffer(buffer).map(Buffer::version) else {
             return;
         };
-        let lease = self
-            .node()
-            .log()
-            .lease(Shard::Buffer(buffer))
-            .unwrap_or_default();
-        let epoch = lease.epoch;
+        let epoch = self.node().log().epoch(Shard::Buffer(buffer));
         let request = self.send(|request| ClientMessage::FilePut {
             request,
             buffer,

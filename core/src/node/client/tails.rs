@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Client, ClientEvent, epoch_of, first_of};
+use super::{Client, ClientEvent, first_of};
 use crate::canary::{self, Canary};
 use crate::edit::Splice;
 use crate::edit::apart::Apart;
@@ -79,7 +79,7 @@ impl Client {
             let landed = if is_whole && is_same_party && fresh.leads(shard) {
                 // What was on its way when a snapshot came that nobody asked for arrives still.
                 let is_under_way =
-                    !self.is_resyncing && epoch_of(old, shard) == epoch_of(fresh, shard);
+                    !self.is_resyncing && old.log.epoch(shard) == fresh.log.epoch(shard);
                 append_again(old, fresh, (shard, accepted), is_under_way)
             } else {
                 accepted
@@ -287,7 +287,7 @@ fn append_again(
         if record.entry.origin.is_some() && !is_under_way {
             break;
         }
-        let is_there = if record.entry.epoch == epoch_of(fresh, shard) {
+        let is_there = if record.entry.epoch == fresh.log.epoch(shard) {
             let is_followed = matches!(fresh.follow(shard, &record.bytes), Ok(Some(_)));
             if is_followed {
                 fresh.unshipped.insert(shard);

@@ -1,25 +1,13 @@
 //! Hashes that are kept up: equal to those worked out afresh, whatever led there.
 
 use super::*;
+use crate::dice::Dice;
 use crate::edit::Splice;
 use crate::entry::{Annotation, Dot};
 use crate::proposal::{Atomicity, Change, Proposal};
 use crate::text::Span;
 
 const VIEW: ViewId = ViewId::Top;
-
-/// A small generator of numbers that are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % end.max(1)
-    }
-}
 
 /// A leader with a text that has a history of at most 4,000 bytes, and a follower of it.
 struct Pair {

@@ -1,5 +1,6 @@
 //! Leadership that moves, and what becomes of text that was overtaken.
 
+use super::asked::wake;
 use super::*;
 use crate::ids::SERVER;
 use crate::limits::GRACE_UI_MS;
@@ -136,13 +137,6 @@ fn overtaken() -> (World, usize, usize, BufferId, ViewId) {
     world.type_text(first, view, "cd");
     let second = world.join(AttachmentKind::Ui, Takeover::Steal);
     (world, first, second, buffer, view)
-}
-
-/// Lets a peer hear and say what waits.
-fn wake(world: &mut World, index: usize) {
-    world.peer(index).is_asleep = false;
-    world.peer(index).is_held = false;
-    world.run();
 }
 
 #[test]

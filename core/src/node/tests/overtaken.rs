@@ -2,8 +2,8 @@
 
 use alloc::vec;
 
+use super::asked::{edit, outcomes, started, wake};
 use super::*;
-use crate::edit::Splice;
 use crate::ids::Version;
 use crate::proposal::{Atomicity, Change, Outcome, Proposal, Refusal};
 use crate::text::Span;
@@ -17,36 +17,7 @@ fn propose(world: &mut World, index: usize, changes: Vec<Change>) -> ProposalId 
 }
 
 fn outcome(world: &mut World, index: usize, id: ProposalId) -> Option<Outcome> {
-    let mut events = world.peer(index).events.iter();
-    events.find_map(|event| match event {
-        ClientEvent::Decided { id: of, outcome } if *of == id => Some(outcome.clone()),
-        _ => None,
-    })
-}
-
-fn edit(buffer: BufferId, base: u64, at: (u64, u64), text: &str) -> Change {
-    Change::Edit {
-        buffer,
-        base: Version::new(base),
-        splices: vec![Splice::new(Span::new(at.0, at.1), text)],
-    }
-}
-
-fn wake(world: &mut World, index: usize) {
-    world.peer(index).is_asleep = false;
-    world.peer(index).is_held = false;
-    world.run();
-}
-
-/// A UI that leads "abcdef" and a tool.
-fn started() -> (World, usize, usize, BufferId, ViewId) {
-    let mut world = World::new();
-    let ui = world.ui();
-    let tool = world.join(AttachmentKind::Tool, Takeover::Watch);
-    let (buffer, view) = world.open(ui, "/tmp/x");
-    world.type_text(ui, view, "abcdef");
-    world.run();
-    (world, ui, tool, buffer, view)
+    outcomes(world, index, id).into_iter().next()
 }
 
 /// Another UI comes in place of one that does not answer.

@@ -2,8 +2,8 @@
 
 use alloc::vec;
 
+use super::asked::{edit, outcomes, started};
 use super::*;
-use crate::edit::Splice;
 use crate::entry::SaveCause;
 use crate::ids::{SERVER, Version};
 use crate::proposal::{Change, Outcome, Refusal};
@@ -18,39 +18,13 @@ fn propose(world: &mut World, index: usize, changes: Vec<Change>) -> ProposalId 
 
 fn outcome(world: &mut World, index: usize, id: ProposalId) -> Option<Outcome> {
     world.run();
-    world
-        .peer(index)
-        .events
-        .iter()
-        .find_map(|event| match event {
-            ClientEvent::Decided { id: of, outcome } if *of == id => Some(outcome.clone()),
-            _ => None,
-        })
-}
-
-fn edit(buffer: BufferId, base: u64, q0: u64, q1: u64, text: &str) -> Change {
-    let splices = vec![Splice::new(Span::new(q0, q1), text)];
-    Change::Edit {
-        buffer,
-        base: Version::new(base),
-        splices,
-    }
-}
-
-fn started() -> (World, usize, usize, BufferId, ViewId) {
-    let mut world = World::new();
-    let ui = world.ui();
-    let tool = world.join(AttachmentKind::Tool, Takeover::Watch);
-    let (buffer, view) = world.open(ui, "/tmp/x");
-    world.type_text(ui, view, "abcdef");
-    world.run();
-    (world, ui, tool, buffer, view)
+    outcomes(world, index, id).into_iter().next()
 }
 
 #[test]
 fn a_proposal_is_carried_over_what_the_user_typed_meanwhile() {
     let (mut world, ui, tool, buffer, view) = started();
-    let id = propose(&mut world, tool, vec![edit(buffer, 6, 3, 6, "DEF")]);
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, (3, 6), "DEF")]);
     world.peer(ui).node().select(view, Span::at(0)).unwrap();
     world.type_text(ui, view, "12");
     let landed = outcome(&mut world, tool, id).unwrap().unwrap();
@@ -72,12 +46,12 @@ fn an_overlap_is_a_conflict_and_nothing_of_the_proposal_happens() {
     world.run();
     let before = world.authority.node().state().hash();
     let changes = vec![
-        edit(other, 0, 0, 0, "new"),
+        edit(other, 0, (0, 0), "new"),
         Change::Append {
             name: "/tmp/+Errors".into(),
             text: "x".into(),
         },
-        edit(buffer, 6, 3, 6, "DEF"),
+        edit(buffer, 6, (3, 6), "DEF"),
     ];
     let id = propose(&mut world, tool, changes);
     let refusal = outcome(&mut world, tool, id).unwrap().unwrap_err();
@@ -113,16 +87,16 @@ fn bad_proposals_are_refused_with_what_is_wrong() {
     let (mut world, _, tool, buffer, _) = started();
     let missing = BufferId::new(99);
     let cases: Vec<Case> = vec![
-        (vec![edit(buffer, 6, 4, 9, "")], |r| {
+        (vec![edit(buffer, 6, (4, 9), "")], |r| {
             matches!(r, Refusal::OutOfRange(_) | Refusal::Refused(_))
         }),
-        (vec![edit(buffer, 6, 4, 3, "")], |r| {
+        (vec![edit(buffer, 6, (4, 3), "")], |r| {
             matches!(r, Refusal::OutOfRange(_))
         }),
-        (vec![edit(buffer, 7, 0, 0, "")], |r| {
+        (vec![edit(buffer, 7, (0, 0), "")], |r| {
             matches!(r, Refusal::Stale { .. })
         }),
-        (vec![edit(missing, 0, 0, 0, "")], |r| {
+        (vec![edit(missing, 0, (0, 0), "")], |r| {
             matches!(r, Refusal::NotFound(_))
         }),
         (vec![Change::Close(WindowId::new(99))], |r| {
@@ -146,7 +120,11 @@ fn a_put_after_the_edits_names_the_version_they_made_and_is_skipped_when_the_use
         buffer,
         version: Version::new(version),
     };
-    let id = propose(&mut world, tool, vec![edit(buffer, 6, 6, 6, "\n"), put(6)]);
+    let id = propose(
+        &mut world,
+        tool,
+        vec![edit(buffer, 6, (6, 6), "\n"), put(6)],
+    );
     outcome(&mut world, tool, id).unwrap().unwrap();
     let follow_up = world.peer(ui).events.iter().any(|event| {
         matches!(
@@ -158,7 +136,7 @@ fn a_put_after_the_edits_names_the_version_they_made_and_is_skipped_when_the_use
     assert!(follow_up);
     world.type_text(ui, view, "z");
     world.run();
-    let id = propose(&mut world, tool, vec![edit(buffer, 7, 0, 0, "#"), put(7)]);
+    let id = propose(&mut world, tool, vec![edit(buffer, 7, (0, 0), "#"), put(7)]);
     let landed = outcome(&mut world, tool, id).unwrap().unwrap();
     assert!(matches!(landed[1].refusal, Some(Refusal::Stale { .. })));
     world.check();
@@ -168,7 +146,7 @@ fn a_put_after_the_edits_names_the_version_they_made_and_is_skipped_when_the_use
 fn a_proposal_that_was_rerouted_is_applied_once() {
     let (mut world, first, tool, buffer, _) = started();
     world.peer(first).is_asleep = true;
-    let id = propose(&mut world, tool, vec![edit(buffer, 6, 0, 0, "#")]);
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "#")]);
     assert!(outcome(&mut world, tool, id).is_none());
     world.peer(first).is_asleep = false;
     world.peer(first).is_held = true;
@@ -188,7 +166,7 @@ fn a_proposal_that_was_rerouted_is_applied_once() {
 fn what_waits_for_a_leader_that_is_away_is_decided_by_the_ui_that_comes() {
     let (mut world, first, tool, buffer, _) = started();
     world.disconnect(first);
-    let id = propose(&mut world, tool, vec![edit(buffer, 6, 0, 0, "#")]);
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "#")]);
     assert!(outcome(&mut world, tool, id).is_none(), "it waits");
     let second = world.ui();
     assert!(world.is_leading(second));
@@ -203,7 +181,7 @@ fn what_waits_for_a_transfer_is_decided_by_who_gets_the_lease() {
     let (mut world, first, tool, buffer, _) = started();
     world.peer(first).is_asleep = true;
     let second = world.ui();
-    let id = propose(&mut world, tool, vec![edit(buffer, 6, 0, 0, "#")]);
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "#")]);
     assert!(outcome(&mut world, tool, id).is_none(), "it waits");
     world.peer(first).is_asleep = false;
     world.run();
@@ -218,9 +196,9 @@ fn what_waits_for_a_transfer_is_decided_by_who_gets_the_lease() {
 fn an_author_is_told_to_retry_when_the_leader_stays_away_and_server_waits() {
     let (mut world, first, tool, buffer, _) = started();
     world.disconnect(first);
-    let id = propose(&mut world, tool, vec![edit(buffer, 6, 0, 0, "#")]);
+    let id = propose(&mut world, tool, vec![edit(buffer, 6, (0, 0), "#")]);
     assert!(outcome(&mut world, tool, id).is_none());
-    let changes = vec![edit(buffer, 6, 6, 6, "!")];
+    let changes = vec![edit(buffer, 6, (6, 6), "!")];
     let mut out = Vec::new();
     let own = world
         .authority
@@ -243,7 +221,7 @@ fn a_proposal_with_another_authors_name_is_refused() {
         author: SERVER,
         id,
         atomicity: crate::proposal::Atomicity::All,
-        changes: vec![edit(buffer, 6, 0, 0, "#")],
+        changes: vec![edit(buffer, 6, (0, 0), "#")],
     };
     world.peer(tool).say(ClientMessage::Propose(proposal));
     assert!(outcome(&mut world, tool, id).unwrap().is_err());
@@ -365,10 +343,10 @@ fn every_buffer_that_conflicts_is_named_with_the_version_to_try_again_on() {
     world.run();
     let changes = |base| {
         vec![
-            edit(buffer, base, 1, 2, "B"),
-            edit(buffer, base, 1, 3, "BC"),
-            edit(third, 0, 0, 0, "z"),
-            edit(other, base, 1, 3, "BC"),
+            edit(buffer, base, (1, 2), "B"),
+            edit(buffer, base, (1, 3), "BC"),
+            edit(third, 0, (0, 0), "z"),
+            edit(other, base, (1, 3), "BC"),
         ]
     };
     let id = propose(&mut world, tool, changes(6));

@@ -2,11 +2,12 @@
 
 use alloc::vec;
 
+use super::asked::outcomes;
 use super::*;
 use crate::edit::Splice;
 use crate::ids::Version;
 use crate::limits::GRACE_UI_MS;
-use crate::proposal::{Change, Outcome};
+use crate::proposal::Change;
 use crate::text::Span;
 
 /// A UI that leads "abc".
@@ -30,15 +31,6 @@ fn edit(buffer: BufferId, base: u64, at: u64, text: &str) -> Change {
         base: Version::new(base),
         splices: vec![Splice::new(Span::at(at), text)],
     }
-}
-
-fn outcomes(world: &mut World, index: usize, id: ProposalId) -> Vec<Outcome> {
-    let events = world.peer(index).events.iter();
-    let of = |event: &ClientEvent| match event {
-        ClientEvent::Decided { id: of, outcome } if *of == id => Some(outcome.clone()),
-        _ => None,
-    };
-    events.filter_map(of).collect()
 }
 
 #[test]

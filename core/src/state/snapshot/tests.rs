@@ -7,18 +7,13 @@ use alloc::vec;
 
 use super::*;
 use crate::edit::Splice;
-use crate::entry::{BufferKind, BufferOp, Entry, MetaOp, Op, TermOp};
-use crate::ids::{Epoch, GroupId, SERVER, Shard};
+use crate::entry::{BufferKind, BufferOp, MetaOp, Op, TermOp};
+use crate::ids::{GroupId, Shard};
+use crate::state::tests::next;
 use crate::text::Span;
 
 fn run(state: &mut State, shard: Shard, op: Op) {
-    let entry = Entry {
-        seq: state.applied(shard).unwrap().next(),
-        attachment: SERVER,
-        epoch: Epoch::default(),
-        origin: None,
-        op,
-    };
+    let entry = next(state, shard, op);
     state.apply(shard, &entry).unwrap();
 }
 

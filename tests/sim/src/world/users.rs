@@ -185,11 +185,7 @@ impl World {
             return false;
         };
         let version = found.version();
-        let epoch = node
-            .log()
-            .lease(Shard::Buffer(buffer))
-            .unwrap_or_default()
-            .epoch;
+        let epoch = node.log().epoch(Shard::Buffer(buffer));
         let request = process.client.next_request();
         let (path, is_forced, cause) = (None, true, SaveCause::Put);
         let message = ClientMessage::FilePut {

@@ -267,8 +267,7 @@ impl App {
             return Err("the text was changed meanwhile; nothing was written".into());
         }
         let (buffer, version) = (draft.buffer, draft.base);
-        let lease = self.node().log().lease(Shard::Buffer(buffer));
-        let epoch = lease.unwrap_or_default().epoch;
+        let epoch = self.node().log().epoch(Shard::Buffer(buffer));
         let request = self.send(|request| ClientMessage::FileWrite {
             request,
             buffer,

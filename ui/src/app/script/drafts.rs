@@ -154,15 +154,11 @@ impl App {
         let current = script.current.map(|index| script.drafts[index].view);
         let is_shown = |part: &Rewrite| part.dot.is_some_and(|dot| Some(dot.view) == current);
         let is_shown = here.iter().any(is_shown);
-        if elsewhere.is_empty() {
-            if !here.is_empty() {
-                let group = self.step_of(script);
-                self.land_here(script, here, group)?;
-            }
-        } else {
-            let id = self.propose_landing(script, here, elsewhere)?;
-            return Ok(Some(id));
+        if !elsewhere.is_empty() {
+            return self.propose_landing(script, here, elsewhere).map(Some);
         }
+        let group = self.step_of(script);
+        self.land_here(script, here, group)?;
         if let Some(view) = current.filter(|_| is_shown) {
             self.show_dot(view);
         }
