@@ -252,12 +252,9 @@ impl Client {
 
     /// Returns the last acknowledged entry of a shard that this client leads.
     fn acked_of(&self, shard: Shard) -> Seq {
-        let floor = || self.node.as_ref()?.log().floor(shard);
-        let before_floor = || floor().map_or(0, |floor| floor.raw() - 1);
-        self.acked
-            .get(&shard)
-            .copied()
-            .unwrap_or_else(|| Seq::new(before_floor()))
+        let acked = self.acked.get(&shard).copied();
+        let first = || Some(first_of(self.node.as_ref()?, shard));
+        acked.or_else(first).unwrap_or_default()
     }
 
     /// Ships what the node made and appended since the last call.

@@ -293,14 +293,8 @@ impl Node {
         let columns = layout.into_iter().flat_map(|layout| &layout.columns);
         let mut tags: BTreeSet<BufferId> = columns.map(|column| column.tag).collect();
         tags.extend(layout.map(|layout| layout.top));
-        let has_text = |body: Body| match body {
-            Body::Buffer(body) => self.state.buffer(body).is_some(),
-            Body::Term(_) => true,
-        };
-        let windows = self
-            .state
-            .windows()
-            .filter(|(_, window)| has_text(window.body));
+        let windows = self.state.windows();
+        let windows = windows.filter(|(_, window)| self.has_text(window.body));
         tags.extend(windows.map(|(_, window)| window.tag));
         let all = self.state.buffers();
         let all = all.filter(|(_, buffer)| buffer.kind() == BufferKind::Tag);
