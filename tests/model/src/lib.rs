@@ -13,7 +13,7 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
-/// How often each thing may still happen.
+/// How often each thing may still happen. Compaction may at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Entries typed, by UIs and by SERVER.
@@ -220,6 +220,13 @@ impl Model for Leases {
                 epochs.dedup();
                 is_at_rest(world) && world.past.left.entries == 0 && epochs.len() >= 3
             }),
+            Property::sometimes(
+                "four entries under three fences are compacted",
+                |_, world: &World| {
+                    let is_all = world.past.typed == 4 && world.base >= 4;
+                    is_at_rest(world) && is_all && world.lease.epoch == 3
+                },
+            ),
         ]
     }
 }

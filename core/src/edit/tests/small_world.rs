@@ -210,6 +210,64 @@ fn positions_stay_beside_their_characters() {
     assert_eq!(cases, 20_904);
 }
 
+/// Returns where the positions of a text stand behind edits that follow one another, by [`map`] as
+/// by the characters.
+fn places(text: &str, edits: &[&[Splice]], bias: Bias) -> Vec<u64> {
+    let mut row = Row::new(text);
+    let anchors: Vec<usize> = (0..=row.len()).map(|q| row.anchor(q, bias)).collect();
+    for edit in edits {
+        row.apply(edit);
+    }
+    let place = |(q, anchor)| {
+        let mapped = edits.iter().fold(q, |q, edit| map(edit, q, bias));
+        assert_eq!(mapped, row.position(anchor), "{edits:?} at {q}, {bias:?}");
+        mapped
+    };
+    (0..).zip(anchors).map(place).collect()
+}
+
+#[test]
+fn positions_over_carried_pairs_converge_where_their_character_stays() {
+    let (mut converged, mut in_gap) = (0, 0);
+    for first in &edits(3, &["", "x"]) {
+        for second in &edits(3, &["", "Q"]) {
+            let pair = carry(second.clone(), first).and_then(|over| {
+                let back = carry(first.clone(), second)?;
+                Ok((over, back))
+            });
+            let Ok((over, back)) = pair else { continue };
+            let both = |bias| {
+                let one = places("abc", &[first, &over], bias);
+                (one, places("abc", &[second, &back], bias))
+            };
+            let [(left, other_left), (right, other_right)] = [Bias::Left, Bias::Right].map(both);
+            if is_tie(first, second) {
+                continue;
+            }
+            let splices = || first.iter().chain(second);
+            let is_there = |at: &usize| {
+                !splices().any(|splice| (splice.at.q0..splice.at.q1).contains(&(*at as u64)))
+            };
+            for q in 0..=3 {
+                // The characters that stay on both sides; between them, the log decides.
+                let from = (0..q).rev().find(is_there).map_or(0, |at| left[at + 1]);
+                let to = (q..3).find(is_there).map_or(right[3], |at| right[at]);
+                let stays = [q == 0 || is_there(&(q - 1)), q == 3 || is_there(&q)];
+                let found = [(left[q], other_left[q]), (right[q], other_right[q])];
+                for ((one, other), stays) in found.into_iter().zip(stays) {
+                    let gap = from..=to;
+                    let context = || alloc::format!("{q} over {first:?} and {second:?}");
+                    assert!(gap.contains(&one) && gap.contains(&other), "{}", context());
+                    assert!(one == other || !stays, "{}", context());
+                    converged += usize::from(one == other);
+                    in_gap += usize::from(one != other);
+                }
+            }
+        }
+    }
+    assert_eq!((converged, in_gap), (93_624, 10_552));
+}
+
 #[test]
 fn every_pair_of_edits_converges_and_the_log_decides_ties() {
     let (mut carried, mut refused, mut tied) = (0, 0, 0);
@@ -248,7 +306,7 @@ fn every_pair_of_edits_converges_and_the_log_decides_ties() {
 
 #[test]
 fn every_triple_of_edits_ends_as_the_log_orders_it() {
-    let (mut carried, mut refused, mut brought_together) = (0, 0, 0);
+    let (mut carried, mut refused, mut brought_together, mut positions) = (0, 0, 0, 0);
     let [first, second, third] = ["x", "Q", "_"].map(|letter| edits(2, &["", letter]));
     for a in &first {
         let after_a = applied("ab", a);
@@ -269,14 +327,17 @@ fn every_triple_of_edits_ends_as_the_log_orders_it() {
                 let end = applied(&after_b, &over);
                 let want = merged("ab", &[a, &slid(b, a), &slid(c, a)]);
                 assert_eq!(end, want, "{c:?} over {a:?} and {b:?}");
+                for bias in [Bias::Left, Bias::Right] {
+                    positions += places("ab", &[a, &b_over_a, &over], bias).len();
+                }
                 brought_together += usize::from(want != merged("ab", &[a, b, c]));
                 carried += 1;
             }
         }
     }
     assert_eq!(
-        (carried, refused, brought_together),
-        (156_360, 216_888, 1_600)
+        (carried, refused, brought_together, positions),
+        (156_360, 216_888, 1_600, 938_160)
     );
 }
 
