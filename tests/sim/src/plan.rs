@@ -117,6 +117,8 @@ kinds! {
     Drift "fault-drift" 0;
     /// The file system takes its time.
     SlowDisk "fault-slow-disk" 0;
+    /// Bytes arrive in other pieces than they were sent in.
+    Split "fault-split" 0;
 }
 
 impl Kind {
@@ -124,6 +126,11 @@ impl Kind {
     #[must_use]
     pub fn is_fault(self) -> bool {
         self >= Self::Delay
+    }
+
+    /// Returns whether it is drawn apart, so that the decisions of a seed are the same without it.
+    fn is_apart(self) -> bool {
+        self > Self::SlowDisk
     }
 }
 
@@ -179,12 +186,17 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(seed: u64, choice: &Choice) -> Self {
-        let mut random = Random::of(seed, 1);
+        let (mut random, mut apart) = (Random::of(seed, 1), Random::of(seed, 3));
         let is_calm = random.percent(10);
         let ui_count = 2 + random.index(2);
         let tool_count = random.index(3);
         let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
         for kind in Kind::ALL {
+            let random = if kind.is_apart() {
+                &mut apart
+            } else {
+                &mut random
+            };
             let (is_on, rate) = (random.percent(60), 1 + random.below(4));
             let is_needed = matches!(kind, Kind::Type | Kind::Join);
             if (is_on || is_needed) && !(is_calm && kind.is_fault()) {

@@ -3,16 +3,19 @@
 //! Inside a stream nothing is lost, doubled or swapped. It may be late, stand still, or end at any
 //! byte; then what was behind that byte never arrives.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use apex_core::entry::AttachmentKind;
 use apex_core::ids::ConnectionId;
 use apex_core::wire::Frames;
 
+use crate::plan::{Kind, Plan};
 use crate::random::Random;
 
 /// Bytes that a stream carries at a time: what a socket holds.
 const SOCKET_LEN: usize = 8 << 10;
+/// How many bytes of a frame arrive one by one at most.
+const SINGLE_COUNT_MAX: usize = 24;
 
 /// One direction.
 #[derive(Debug)]
@@ -25,10 +28,14 @@ pub(crate) struct Pipe {
     /// Whether what is sent still arrives.
     pub(crate) is_carrying: bool,
     random: Random,
+    /// How bytes are divided, if they do not arrive as they were sent.
+    splits: Option<Random>,
+    /// How many pieces of what is under way wait to arrive with the one behind them.
+    held_count: usize,
 }
 
 impl Pipe {
-    const fn new(random: Random) -> Self {
+    const fn new(random: Random, splits: Option<Random>) -> Self {
         Self {
             flying: VecDeque::new(),
             len: 0,
@@ -36,13 +43,15 @@ impl Pipe {
             stalled_us: 0,
             is_carrying: true,
             random,
+            splits,
+            held_count: 0,
         }
     }
 
-    /// Sends bytes. Returns when they arrive, if they do.
-    pub(crate) fn send(&mut self, now_us: u64, bytes: Vec<u8>, is_late: bool) -> Option<u64> {
+    /// Sends bytes. Returns when each piece of them arrives, if they do.
+    pub(crate) fn send(&mut self, now_us: u64, bytes: &[u8], is_late: bool) -> Vec<u64> {
         if !self.is_carrying {
-            return None;
+            return Vec::new();
         }
         let delay = if !is_late {
             50
@@ -51,16 +60,51 @@ impl Pipe {
         } else {
             self.random.range(20, 20_000)
         };
-        let at_us = (now_us + delay).max(self.last_us).max(self.stalled_us);
-        self.last_us = at_us;
+        let mut at_us = (now_us + delay).max(self.last_us).max(self.stalled_us);
         self.len += bytes.len();
-        self.flying.push_back(bytes);
-        Some(at_us)
+        let mut times = Vec::new();
+        let mut from = 0;
+        for to in self.ends_of_pieces(bytes.len()) {
+            self.flying.push_back(bytes[from..to].to_vec());
+            times.push(at_us);
+            self.last_us = at_us;
+            from = to;
+            at_us += self.splits.as_mut().map_or(0, |splits| splits.below(300));
+        }
+        times
     }
 
-    /// Takes what arrives now.
+    /// Returns where each piece of a frame ends: at its end only, if nothing is split.
+    fn ends_of_pieces(&mut self, len: usize) -> BTreeSet<usize> {
+        let mut ends = BTreeSet::new();
+        if let Some(splits) = &mut self.splits {
+            if splits.percent(5) {
+                ends.extend(1..len.min(SINGLE_COUNT_MAX));
+            } else if splits.percent(50) {
+                let count = splits.range(1, 4);
+                ends.extend((0..count).map(|_| 1 + splits.index(len.max(1))));
+            }
+        }
+        ends.retain(|end| *end < len);
+        ends.insert(len);
+        ends
+    }
+
+    /// Takes what arrives now: nothing, if it is to arrive with what is behind it.
     pub(crate) fn arrive(&mut self) -> Option<Vec<u8>> {
-        let bytes = self.flying.pop_front()?;
+        let is_last = self.flying.len() <= self.held_count + 1;
+        if let Some(splits) = &mut self.splits
+            && !is_last
+            && splits.percent(40)
+        {
+            self.held_count += 1;
+            return None;
+        }
+        let count = (std::mem::take(&mut self.held_count) + 1).min(self.flying.len());
+        if count == 0 {
+            return None;
+        }
+        let bytes: Vec<u8> = self.flying.drain(..count).flatten().collect();
         self.len -= bytes.len();
         Some(bytes)
     }
@@ -152,8 +196,8 @@ impl Outlet {
 /// What the daemon's writer does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Bytes left; they arrive then, if the stream carries any.
-    Sent(Option<u64>),
+    /// Bytes left; they arrive then, piece by piece, if the stream carries any.
+    Sent(Vec<u64>),
     /// There is room for a snapshot.
     AskSnapshot,
     /// All is written and the connection is to be closed.
@@ -185,13 +229,18 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) const fn new(id: ConnectionId, process: u64, seed: u64, len_max: usize) -> Self {
+    pub(crate) fn new(id: ConnectionId, process: u64, plan: &Plan, len_max: usize) -> Self {
         let part = id.raw() * 2 + 1000;
+        let pipe = |part: u64| {
+            let splits = plan.is_on(Kind::Split);
+            let splits = splits.then(|| Random::of(plan.seed, part + (1 << 40)));
+            Pipe::new(Random::of(plan.seed, part), splits)
+        };
         Self {
             process,
             kind: AttachmentKind::Ui,
-            up: Pipe::new(Random::of(seed, part)),
-            down: Pipe::new(Random::of(seed, part + 1)),
+            up: pipe(part),
+            down: pipe(part + 1),
             daemon_frames: Frames::new(Vec::new()),
             client_frames: Frames::new(Vec::new()),
             outlet: Outlet::new(len_max),
@@ -225,16 +274,37 @@ impl Link {
         if is_entries {
             self.outlet.entries_len -= bytes.len();
         }
-        Next::Sent(self.down.send(now_us, bytes, is_late))
+        Next::Sent(self.down.send(now_us, &bytes, is_late))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Choice;
 
     fn link() -> Link {
-        Link::new(ConnectionId::new(1), 1, 9, 10)
+        let plan = Plan::new(9, &Choice::default());
+        let mut link = Link::new(ConnectionId::new(1), 1, &plan, 10);
+        (link.up.splits, link.down.splits) = (None, None);
+        link
+    }
+
+    #[test]
+    fn bytes_arrive_in_other_pieces_and_in_order() {
+        let mut link = link();
+        link.up.splits = Some(Random::new(3));
+        let mut times = Vec::new();
+        for i in 0..80_u8 {
+            times.extend(link.up.send(0, &[i, i, i, i + 100], true));
+        }
+        assert!(times.is_sorted());
+        let pieces: Vec<Vec<u8>> = times.iter().filter_map(|_| link.up.arrive()).collect();
+        let sent: Vec<u8> = (0..80).flat_map(|i| [i, i, i, i + 100]).collect();
+        assert_eq!(pieces.concat(), sent);
+        assert!(pieces.iter().any(|piece| piece.len() == 1));
+        assert!(pieces.iter().any(|piece| piece.len() > 8));
+        assert_eq!(link.up.len, 0);
     }
 
     #[test]
@@ -242,13 +312,13 @@ mod tests {
         let mut link = link();
         let mut last = 0;
         for i in 0..50_u8 {
-            let at = link.up.send(u64::from(i), vec![i; 3], true).unwrap();
-            assert!(at >= last);
-            last = at;
+            let at = link.up.send(u64::from(i), &[i; 3], true);
+            assert!(at.len() == 1 && at[0] >= last);
+            last = at[0];
         }
         let end = link.up.cut(60, &mut Random::new(5));
         assert!(end >= last);
-        assert_eq!(link.up.send(61, vec![1], true), None);
+        assert!(link.up.send(61, &[1], true).is_empty());
         let mut arrived = Vec::new();
         while let Some(bytes) = link.up.arrive() {
             arrived.extend(bytes);
@@ -268,12 +338,12 @@ mod tests {
         assert!(!link.outlet.push(vec![3; 9], true));
         assert_eq!(link.write(0, false), Next::Wait);
         link.down.len = 0;
-        assert!(matches!(link.write(0, false), Next::Sent(Some(_))));
+        assert!(matches!(link.write(0, false), Next::Sent(times) if times.len() == 1));
         assert_eq!(link.down.arrive(), Some(vec![1; 5]));
         assert_eq!(link.write(0, false), Next::AskSnapshot);
         assert_eq!(link.write(0, false), Next::Wait);
         link.outlet.restart();
         assert!(!link.outlet.push(vec![4; 9], true));
-        assert!(matches!(link.write(0, false), Next::Sent(Some(_))));
+        assert!(matches!(link.write(0, false), Next::Sent(times) if times.len() == 1));
     }
 }

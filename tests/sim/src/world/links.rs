@@ -29,7 +29,7 @@ impl World {
     fn connect(&mut self, process: u64, kind: AttachmentKind) -> ConnectionId {
         self.last_link += 1;
         let id = ConnectionId::new(self.last_link);
-        let mut link = Link::new(id, process, self.plan.seed, self.outlet_len_max);
+        let mut link = Link::new(id, process, &self.plan, self.outlet_len_max);
         link.kind = kind;
         self.links.insert(id, link);
         id
@@ -49,9 +49,18 @@ impl World {
             let Some(link) = self.links.get_mut(&process.link) else {
                 continue;
             };
-            if let Some(at_us) = link.up.send(self.now_us, bytes, is_late) {
-                self.push(at_us, Event::Up(process.link));
-            }
+            let times = link.up.send(self.now_us, &bytes, is_late);
+            self.push_pieces(times, Event::Up(process.link));
+        }
+    }
+
+    /// Lets each piece of a frame arrive.
+    fn push_pieces(&mut self, times: Vec<u64>, event: Event) {
+        if times.len() > 1 {
+            self.fire(Kind::Split);
+        }
+        for at_us in times {
+            self.push(at_us, event);
         }
     }
 
@@ -190,11 +199,7 @@ impl World {
                 return;
             };
             match link.write(self.now_us, is_late) {
-                Next::Sent(at_us) => {
-                    if let Some(at_us) = at_us {
-                        self.push(at_us, Event::Down(id));
-                    }
-                }
+                Next::Sent(times) => self.push_pieces(times, Event::Down(id)),
                 Next::AskSnapshot => {
                     let now = self.clock.at(self.now_us);
                     let mut out = Vec::new();
