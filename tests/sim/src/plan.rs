@@ -119,6 +119,8 @@ kinds! {
     SlowDisk "fault-slow-disk" 0;
     /// Bytes arrive in other pieces than they were sent in.
     Split "fault-split" 0;
+    /// A party whose connection ended comes back on another one, with what it had.
+    Back "fault-back" 0;
 }
 
 impl Kind {

@@ -8,6 +8,7 @@ mod events;
 mod faults;
 mod host;
 mod links;
+mod returning;
 mod tooling;
 mod users;
 
@@ -56,6 +57,10 @@ enum Event {
     Start(usize, bool),
     /// A deadline of the daemon.
     Tick,
+    /// A process comes back on a new connection.
+    Back(u64),
+    /// A connection breaks.
+    Cut(ConnectionId),
     /// The host has done something.
     Job(u64),
     /// Faults stop.

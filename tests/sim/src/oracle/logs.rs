@@ -7,7 +7,7 @@ use apex_core::bytes::Bytes;
 use apex_core::entry::{AttachmentKind, ChainHash, MetaOp, Op};
 use apex_core::ids::{AttachmentId, ConnectionId, Epoch, SERVER, Shard};
 use apex_core::log::Record;
-use apex_core::message::{AckMark, ServerMessage};
+use apex_core::message::{AckMark, Mark, ServerMessage};
 use apex_core::wire;
 
 use super::{Failure, hold};
@@ -263,6 +263,30 @@ impl Logs {
         Ok(())
     }
 
+    /// A party comes back on a connection, and has the logs up to these marks.
+    pub(crate) fn resume(&mut self, at: ConnectionId, marks: &[Mark]) {
+        let mut known: BTreeMap<Shard, u64> = marks
+            .iter()
+            .map(|mark| (mark.shard, mark.seq.raw()))
+            .collect();
+        // The metalog that it has tells of shards of which it has nothing.
+        let told = known.get(&Shard::Meta).copied().unwrap_or_default();
+        let told = usize::try_from(told).unwrap_or(usize::MAX);
+        let meta = self.shards.get(&Shard::Meta);
+        for bytes in meta.iter().flat_map(|log| &log.entries).take(told) {
+            match wire::decode_entry(bytes).map(|entry| entry.op) {
+                Ok(Op::Meta(MetaOp::ShardNew(shard))) => {
+                    known.entry(shard).or_insert(0);
+                }
+                Ok(Op::Meta(MetaOp::ShardDel(shard))) => {
+                    known.remove(&shard);
+                }
+                _ => {}
+            }
+        }
+        self.readers.insert(at, known);
+    }
+
     /// Takes what a party receives.
     pub(crate) fn receive(
         &mut self,
@@ -274,6 +298,14 @@ impl Logs {
                 let marks = welcome.marks.iter();
                 let known = marks.map(|mark| (mark.shard, mark.seq.raw())).collect();
                 self.readers.insert(at, known);
+                Ok(())
+            }
+            ServerMessage::Resumed(resumed) => {
+                let reader = self.readers.entry(at).or_default();
+                for mark in &resumed.marks {
+                    let known = reader.entry(mark.shard).or_default();
+                    *known = (*known).max(mark.seq.raw());
+                }
                 Ok(())
             }
             ServerMessage::Acked(marks) => {

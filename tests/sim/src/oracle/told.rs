@@ -142,9 +142,23 @@ impl Told {
         self.requests.remove(&(process, request));
     }
 
-    /// A process ended, or lost its connection: nothing answers it any more.
-    pub(crate) fn forget(&mut self, process: u64) {
+    /// A process lost its connection: nothing answers what it asked.
+    pub(crate) fn forget_requests(&mut self, process: u64) {
         self.requests.retain(|(of, _)| *of != process);
+    }
+
+    /// A process is another attachment now: what it proposed before is not answered any more.
+    pub(crate) fn give_up(&mut self, (process, old): (u64, AttachmentId)) {
+        for ((author, _), asked) in &mut self.asked {
+            if *author == old && asked.process == process && asked.word == Word::None {
+                asked.process = 0;
+            }
+        }
+    }
+
+    /// A process ended: nothing answers it any more.
+    pub(crate) fn forget(&mut self, process: u64) {
+        self.forget_requests(process);
         for asked in self.asked.values_mut() {
             if asked.process == process && asked.word == Word::None {
                 asked.process = 0;

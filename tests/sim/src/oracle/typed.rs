@@ -163,6 +163,13 @@ impl Typed {
         self.each(text, |c| c.due = Due::Free);
     }
 
+    /// What a process typed and had proposed is proposed again, and may have happened before.
+    pub(crate) fn may_be_twice(&mut self, process: u64) {
+        for c in self.chars.iter_mut().filter(|c| c.process == process) {
+            c.put_count += 1;
+        }
+    }
+
     /// Somebody turned a text into another one: undo, or reading a file again.
     pub(crate) fn turn(&mut self, before: &str, after: &str) {
         let gone = gone(before, after);

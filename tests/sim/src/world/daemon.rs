@@ -26,6 +26,11 @@ impl World {
                 ..
             })
         );
+        let resume = match &message {
+            ClientMessage::Hello(hello) => hello.resume.clone(),
+            _ => None,
+        };
+        let last_wish = self.last_wish;
         let known = self.authority.attachment_of(id);
         match &message {
             ClientMessage::Append(appends) => {
@@ -43,7 +48,12 @@ impl World {
         let now = self.clock.at(self.now_us);
         let mut out = Vec::new();
         self.authority.receive(now, (id, secret), message, &mut out);
-        if is_watching && let Some(watcher) = self.authority.attachment_of(id) {
+        let known = self.authority.attachment_of(id);
+        if let Some(resume) = resume.filter(|resume| Some(resume.attachment) == known) {
+            // Who comes back is what it was, whatever it says.
+            self.last_wish = last_wish;
+            self.oracles.logs.resume(id, &resume.marks);
+        } else if is_watching && let Some(watcher) = known {
             self.oracles.logs.watches(watcher, true);
         }
         self.deliver(out);
@@ -66,6 +76,9 @@ impl World {
         };
         if is_wish {
             self.last_wish = Some(link.process);
+        } else if matches!(message, ClientMessage::Hello(_)) {
+            // Who comes to watch does not wish any more.
+            self.last_wish = self.last_wish.filter(|process| *process != link.process);
         }
     }
 
@@ -125,6 +138,12 @@ impl World {
                 if let ServerMessage::Acked(marks) = &message {
                     let found = self.oracles.logs.ack(id, marks);
                     self.oracles.take(found);
+                }
+                if let ServerMessage::Resumed(resumed) = &message
+                    && resumed.apart.is_empty()
+                    && let Some(link) = self.links.get_mut(&id)
+                {
+                    link.is_welcomed = true;
                 }
                 self.send(id, &message, false, written);
             }

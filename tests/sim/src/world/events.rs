@@ -21,6 +21,8 @@ impl World {
             Event::Flush(process) => self.flush(process),
             Event::Again(process) => self.with(process, Self::ask_again),
             Event::Start(slot, is_watcher) => self.start(slot, is_watcher),
+            Event::Back(process) => self.come_back(process),
+            Event::Cut(link) => self.cut(link),
             Event::Tick => self.tick(),
             Event::Job(job) => self.job(job),
             Event::Calm => self.calm(),
@@ -135,6 +137,8 @@ fn format_event(event: Event) -> [u8; 17] {
         Event::Tick => (8, 0, 0),
         Event::Job(job) => (9, job, 0),
         Event::Calm => (10, 0, 0),
+        Event::Back(process) => (11, process, 0),
+        Event::Cut(link) => (12, link.raw(), 0),
     };
     let mut bytes = [0; 17];
     bytes[0] = code;

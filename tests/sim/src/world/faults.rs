@@ -62,6 +62,9 @@ impl World {
         let Some(link) = self.links.get_mut(&at) else {
             return false;
         };
+        if !link.is_client_open && step.kind != Kind::Crash {
+            return false;
+        }
         let now_us = self.now_us;
         match step.kind {
             Kind::Stall => {
@@ -114,7 +117,8 @@ impl World {
         let Some(id) = self.any_process(step.slot) else {
             return false;
         };
-        let owes = self.processes.get(&id).is_none_or(|p| !p.owes_nothing());
+        let process = self.processes.get(&id);
+        let owes = process.is_none_or(|p| !p.owes_nothing() || p.client.is_away());
         if owes {
             return false;
         }

@@ -3,6 +3,7 @@
 use apex_core::entry::AttachmentKind;
 use apex_core::ids::ConnectionId;
 use apex_core::message::{ClientMessage, ServerMessage, Takeover};
+use apex_core::node::Node;
 use apex_core::wire::encode_client;
 
 use super::{Event, World};
@@ -26,7 +27,7 @@ impl World {
         self.processes.insert(id, process);
     }
 
-    fn connect(&mut self, process: u64, kind: AttachmentKind) -> ConnectionId {
+    pub(super) fn connect(&mut self, process: u64, kind: AttachmentKind) -> ConnectionId {
         self.last_link += 1;
         let id = ConnectionId::new(self.last_link);
         let mut link = Link::new(id, process, &self.plan, self.outlet_len_max);
@@ -177,7 +178,13 @@ impl World {
             self.oracles.take(found);
         }
         let mut out = Vec::new();
+        let old = process.client.node().map(Node::attachment);
+        process.is_recovering = process.client.is_recovering();
         let events = process.client.receive(message, &mut out);
+        let new = process.client.node().map(Node::attachment);
+        if let Some(old) = old.filter(|_| old != new) {
+            self.begin_anew(process, old);
+        }
         self.say(process, out);
         if let (Some(before), Some(node)) = (before, process.client.node()) {
             let found = views::check(&before, node);
@@ -234,7 +241,7 @@ impl World {
         self.deliver(out);
     }
 
-    /// A party hears that its connection ended: a screen says so and ends, a tool as well.
+    /// A party hears that its connection ended.
     pub(super) fn end_down(&mut self, id: ConnectionId) {
         let Some(link) = self.links.get(&id) else {
             return;
@@ -251,10 +258,10 @@ impl World {
             return;
         };
         link.is_client_open = false;
-        let at_us = link.up.end(self.now_us);
+        let at_us = link.up.end(self.now_us) + self.end_delay_us(id);
         self.push(at_us, Event::UpEnd(id));
         if self.processes.get(&process).is_some_and(|p| p.link == id) {
-            self.end_process(process);
+            self.lose_connection(process, id);
         }
     }
 

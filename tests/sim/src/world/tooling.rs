@@ -135,13 +135,13 @@ impl World {
         atomicity: Atomicity,
         parts: Parts,
     ) -> bool {
-        let Some((id, message)) = process.client.propose(changes) else {
+        let said = match atomicity {
+            Atomicity::All => process.client.propose(changes),
+            Atomicity::Each => process.client.propose_each(changes),
+        };
+        let Some((id, ClientMessage::Propose(proposal))) = said else {
             return false;
         };
-        let ClientMessage::Propose(mut proposal) = message else {
-            return false;
-        };
-        proposal.atomicity = atomicity;
         self.oracles.typed.propose((proposal.author, id), parts);
         let asked = Asked {
             proposal: proposal.clone(),
@@ -285,6 +285,9 @@ impl World {
     }
 
     pub(super) fn ask_again(&mut self, process: &mut Process) {
+        if process.client.is_away() {
+            return self.push(self.now_us + 150_000, Event::Again(process.id));
+        }
         let mut due = Vec::new();
         for asked in process.asked.values_mut().filter(|asked| asked.is_due) {
             asked.is_due = false;

@@ -48,6 +48,13 @@ impl World {
     }
 
     fn act(&mut self, process: &mut Process, kind: Kind, random: &mut Random) -> bool {
+        let is_asking = matches!(
+            kind,
+            Kind::TakeOver | Kind::Steal | Kind::Open | Kind::Run | Kind::Put | Kind::Get
+        );
+        if is_asking && process.client.is_away() {
+            return false;
+        }
         match kind {
             Kind::TakeOver | Kind::Steal => return self.take_over(process, kind == Kind::Steal),
             Kind::Open => {
@@ -448,9 +455,11 @@ impl World {
     pub(super) fn take_event(&mut self, process: &mut Process, event: ClientEvent) {
         match event {
             ClientEvent::Welcome => {
+                self.go_on_as_before(process);
                 process.typing = None;
                 process.focus = process.client.node().and_then(Node::focus_view);
             }
+            ClientEvent::Resumed => self.go_on_as_before(process),
             ClientEvent::Reply { request, answer } => {
                 self.oracles.told.answer(process.id, request);
                 let asked = process.requests.remove(&request);
@@ -492,7 +501,6 @@ impl World {
             }
             ClientEvent::Entries(_)
             | ClientEvent::LeadershipChanged
-            | ClientEvent::Resumed
             | ClientEvent::Recovered(_)
             | ClientEvent::FollowUp(_) => {}
         }
