@@ -22,7 +22,7 @@ use self::deciding::Deciding;
 use self::missed::Missed;
 use self::rejoining::Unconfirmed;
 pub use self::tails::recovery;
-use self::tails::{Tail, has_own, keep_unsafe, tail_of};
+use self::tails::{Tail, has_own, keep_unsafe};
 use super::Node;
 use super::decide::FollowUp;
 use super::marks::{Checker, Divergence, Pace, Verdict};
@@ -109,7 +109,9 @@ pub struct Client {
     lost: Option<BTreeSet<Shard>>,
     unconfirmed: Unconfirmed,
     deciding: Deciding,
-    /// Tails that wait for the fresh snapshot, or for another try.
+    /// The last entries before those that a reclaim left behind, until the fresh snapshot is there.
+    overtaken: BTreeMap<Shard, Seq>,
+    /// Tails that wait for another try.
     tails: Vec<Tail>,
     /// Tails that were proposed.
     proposed: BTreeMap<ProposalId, Tail>,
@@ -139,6 +141,7 @@ impl Client {
             lost: None,
             unconfirmed: Unconfirmed::new(),
             deciding: Deciding::new(),
+            overtaken: BTreeMap::new(),
             tails: Vec::new(),
             proposed: BTreeMap::new(),
             welcome: None,
@@ -436,6 +439,7 @@ impl Client {
         self.unconfirmed.settle(&node, self.is_resyncing);
         self.deciding.forget_decided();
         self.lost = None;
+        self.overtaken.clear();
         node.touched = node.state.buffers().map(|(id, _)| id).collect();
         self.node = Some(node);
         self.welcome = Some(welcome);
@@ -616,7 +620,9 @@ impl Client {
                     .log
                     .mark(*shard)
                     .map_or_else(Seq::default, |mark| mark.seq);
+                // Entries that were overtaken are no place to go on from.
                 if *to == me
+                    && !self.is_resyncing
                     && node
                         .state
                         .meta()
@@ -655,7 +661,8 @@ impl Client {
         kind == Some(AttachmentKind::Tool) && self.kept.map(Shard::Buffer) == Some(shard)
     }
 
-    /// A shard went to the daemon at `head`: entries of ours behind it were not accepted.
+    /// A shard went to the daemon at `head`: entries of ours behind it were not accepted. Where the
+    /// entry at `head` is somebody else's, it went before, at a place that is known by then.
     fn take_reclaim(
         &mut self,
         shard: Shard,
@@ -668,11 +675,11 @@ impl Client {
             .chain_at(shard, head)
             .is_some_and(|own| own != chain);
         let is_lost = has_own(node, shard, head);
-        if let Shard::Buffer(id) = shard
-            && is_lost
-            && !self.tails.iter().any(|tail| tail.is_untold_of(id))
-        {
-            self.tails.extend(tail_of(node, id, head, true));
+        if is_lost && !is_other {
+            self.overtaken.entry(shard).or_insert(head);
+        }
+        if let Some(from) = self.overtaken.get(&shard) {
+            self.gather_tail(shard, *from);
         }
         if is_lost || is_other {
             self.resync(out);

@@ -128,6 +128,7 @@ impl Client {
         self.is_away = true;
         // The daemon says anew what arrived: another run of it may have lost entries.
         self.acked.clear();
+        self.overtaken.clear();
         self.lost = None;
         self.incoming = None;
         self.deciding.forget_waiting();

@@ -41,7 +41,7 @@ const TRIED_COUNT: u32 = 8;
 
 impl Tail {
     /// Returns whether it was gathered from this buffer for the snapshot that is on its way.
-    pub(super) fn is_untold_of(&self, buffer: BufferId) -> bool {
+    fn is_untold_of(&self, buffer: BufferId) -> bool {
         !self.is_told && self.buffer == buffer
     }
 
@@ -71,7 +71,7 @@ impl Client {
                 // Another party appended since: what was acknowledged arrived, and nothing else,
                 // because acknowledgements are never forgotten and come before a snapshot.
                 Some(_) => self.arrived(old, shard),
-                None => Seq::default(),
+                None => self.overtaken.get(&shard).copied().unwrap_or_default(),
             };
             if !has_own(old, shard, accepted) {
                 continue;
@@ -86,17 +86,24 @@ impl Client {
             };
             end_empty(fresh, shard);
             let Shard::Buffer(id) = shard else { continue };
-            if landed > accepted {
-                // It was gathered when the lease went, in case that it would not come back.
-                self.tails.retain(|tail| !tail.is_untold_of(id));
-            }
-            let is_covered = self.tails.iter().any(|tail| tail.is_untold_of(id));
-            if has_own(old, shard, landed) && !is_covered {
+            // What was gathered at a reclaim is not all: more was typed, or it is there again.
+            self.tails.retain(|tail| !tail.is_untold_of(id));
+            if has_own(old, shard, landed) {
                 let is_known = is_whole || (is_same && !self.has_lost(shard));
                 let tail = tail_of(old, id, landed, mark.is_some() && is_known);
                 self.tails.extend(tail);
             }
         }
+    }
+
+    /// Keeps what was typed behind `from` into a text that another party leads: it may be closed
+    /// before the fresh snapshot is there.
+    pub(super) fn gather_tail(&mut self, shard: Shard, from: Seq) {
+        let (Shard::Buffer(id), Some(node)) = (shard, &self.node) else {
+            return;
+        };
+        self.tails.retain(|tail| !tail.is_untold_of(id));
+        self.tails.extend(tail_of(node, id, from, true));
     }
 
     /// Makes the shards of the old node again that the daemon had not heard of when it made the
@@ -155,8 +162,9 @@ impl Client {
 
     /// Returns the last own entry of a shard that is known to have arrived.
     fn arrived(&self, old: &Node, shard: Shard) -> Seq {
-        let acked = self.acked.get(&shard).copied();
-        acked.unwrap_or_default().max(first_of(old, shard))
+        let acked = self.acked.get(&shard).max(self.overtaken.get(&shard));
+        let acked = acked.copied().unwrap_or_default();
+        acked.max(first_of(old, shard))
     }
 
     /// Says which edits are not in the fresh state.
@@ -314,7 +322,7 @@ fn end_empty(fresh: &mut Node, shard: Shard) {
 }
 
 /// Returns what an old node typed into a buffer behind `accepted`.
-pub(super) fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<Tail> {
+fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<Tail> {
     let buffer = node.state.buffer(id)?;
     if buffer.kind() == BufferKind::Tag || canary::is_on(Canary::TailDropped) {
         return None;

@@ -59,6 +59,44 @@ fn a_proposal_in_the_tail_of_a_displaced_leader_lands_once_with_what_was_typed_o
 }
 
 #[test]
+fn what_was_typed_and_undone_leaves_the_text_of_those_who_took_over_alone() {
+    let (mut world, first, _, buffer, view) = started();
+    world.peer(first).is_held = true;
+    world.type_text(first, view, "1");
+    world.peer(first).node().undo(view).unwrap();
+    world.peer(first).flush();
+    let second = takeover(&mut world, true);
+    assert_eq!(
+        world.peer(second).node().view(view).unwrap().dot,
+        Span::at(6)
+    );
+    world.type_text(second, view, "#");
+    world.run();
+    takeover(&mut world, true);
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "abcdef#");
+    world.check();
+}
+
+#[test]
+fn what_is_typed_before_the_snapshot_that_follows_a_reclaim_is_kept_too() {
+    let (mut world, first, _, buffer, view) = started();
+    world.peer(first).is_held = true;
+    world.type_text(first, view, "1");
+    let second = takeover(&mut world, true);
+    world.receive(first, Client::take_over(true));
+    let shard = Shard::Buffer(buffer);
+    world.peer(first).is_asleep = false;
+    while world.step_client(first) {}
+    assert!(world.peer(first).node().leads(shard), "again, over a fork");
+    world.receive(second, Client::take_over(true));
+    world.type_text(first, view, "2");
+    wake(&mut world, first);
+    assert_eq!(world.text(buffer), "abcdef12");
+    world.check();
+}
+
+#[test]
 fn what_was_typed_into_a_proposal_that_did_not_land_is_in_recovered() {
     let (mut world, first, tool, buffer, view) = started();
     world.peer(first).is_held = true;
