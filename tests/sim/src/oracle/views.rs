@@ -17,7 +17,8 @@ pub(crate) struct Corner {
 }
 
 /// Returns where all selections of a replica begin. What a proposal puts in is no landmark: it may
-/// be what it takes away.
+/// be what it takes away. A text whose step it undoes or redoes is left out: its windows select
+/// what comes and goes, as in acme.
 pub(crate) fn corners(node: &Node, proposal: &Proposal) -> Vec<Corner> {
     let added: String = proposal
         .changes
@@ -30,7 +31,15 @@ pub(crate) fn corners(node: &Node, proposal: &Proposal) -> Vec<Corner> {
         .map(|splice| splice.text.as_str())
         .collect();
     let mut corners = Vec::new();
-    for (_, buffer) in node.state().buffers() {
+    let is_stepped = |id| {
+        let of = |change: &Change| match change {
+            Change::Undo { buffer, .. } | Change::Redo { buffer, .. } => *buffer == id,
+            _ => false,
+        };
+        proposal.changes.iter().any(of)
+    };
+    let buffers = node.state().buffers();
+    for (_, buffer) in buffers.filter(|(id, _)| !is_stepped(*id)) {
         let text = buffer.text();
         let is_own = |c: &char| u32::from(*c) >= 0x4E00 && !added.contains(*c);
         for (view, at) in buffer.views() {
