@@ -111,7 +111,7 @@ pub struct Client {
     deciding: Deciding,
     /// The last entries before those that a reclaim left behind, until the fresh snapshot is there.
     overtaken: BTreeMap<Shard, Seq>,
-    /// Tails that wait for another try.
+    /// Tails that wait for the fresh snapshot, or for another try.
     tails: Vec<Tail>,
     /// Tails that were proposed.
     proposed: BTreeMap<ProposalId, Tail>,

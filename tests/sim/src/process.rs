@@ -53,8 +53,6 @@ pub(crate) struct Process {
     pub(crate) link: ConnectionId,
     pub(crate) frozen_us: u64,
     pub(crate) is_flushing: bool,
-    /// Whether text was on its way to another leader before the last message came.
-    pub(crate) is_recovering: bool,
     /// Where the user is.
     pub(crate) focus: Option<ViewId>,
     /// The step of undo that typing goes on with: its view, and where.
@@ -98,7 +96,6 @@ impl Process {
             link,
             frozen_us: 0,
             is_flushing: false,
-            is_recovering: false,
             focus: None,
             typing: None,
             waiting: VecDeque::new(),

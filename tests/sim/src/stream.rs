@@ -276,6 +276,12 @@ impl Link {
         }
         Next::Sent(self.down.send(now_us, &bytes, is_late))
     }
+
+    /// Ends both directions, each at any byte of what is under way. Returns when either end is
+    /// heard: the daemon's, and the party's.
+    pub(crate) fn cut(&mut self, now_us: u64, random: &mut Random) -> (u64, u64) {
+        (self.up.cut(now_us, random), self.down.cut(now_us, random))
+    }
 }
 
 #[cfg(test)]

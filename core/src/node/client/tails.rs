@@ -86,13 +86,10 @@ impl Client {
             };
             end_empty(fresh, shard);
             let Shard::Buffer(id) = shard else { continue };
-            // What was gathered at a reclaim is not all: more was typed, or it is there again.
-            self.tails.retain(|tail| !tail.is_untold_of(id));
-            if has_own(old, shard, landed) {
-                let is_known = is_whole || (is_same && !self.has_lost(shard));
-                let tail = tail_of(old, id, landed, mark.is_some() && is_known);
-                self.tails.extend(tail);
-            }
+            let is_known = is_whole || (is_same && !self.has_lost(shard));
+            let tail = has_own(old, shard, landed)
+                .then(|| tail_of(old, id, landed, mark.is_some() && is_known));
+            self.keep_tail(id, tail.flatten());
         }
     }
 
@@ -102,8 +99,15 @@ impl Client {
         let (Shard::Buffer(id), Some(node)) = (shard, &self.node) else {
             return;
         };
+        let tail = tail_of(node, id, from, true);
+        self.keep_tail(id, tail);
+    }
+
+    /// Keeps a text's tail for the fresh snapshot in place of what was gathered before: since then
+    /// more was typed, or all of it arrived.
+    fn keep_tail(&mut self, id: BufferId, tail: Option<Tail>) {
         self.tails.retain(|tail| !tail.is_untold_of(id));
-        self.tails.extend(tail_of(node, id, from, true));
+        self.tails.extend(tail);
     }
 
     /// Makes the shards of the old node again that the daemon had not heard of when it made the

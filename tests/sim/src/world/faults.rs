@@ -84,7 +84,7 @@ impl World {
                 false
             }
             Kind::Break | Kind::HalfOpen => {
-                let (up, down) = (link.up.cut(now_us, random), link.down.cut(now_us, random));
+                let (up, down) = link.cut(now_us, random);
                 let late_us = if step.kind == Kind::HalfOpen {
                     random.range(500_000, 40_000_000)
                 } else {
@@ -96,8 +96,7 @@ impl World {
                 } else {
                     (0, late_us)
                 };
-                self.push(up + up_late, Event::UpEnd(at));
-                self.push(down + down_late, Event::DownEnd(at));
+                self.push_ends(at, (up + up_late, down + down_late));
                 true
             }
             Kind::Crash => {

@@ -179,11 +179,11 @@ impl World {
         }
         let mut out = Vec::new();
         let old = process.client.node().map(Node::attachment);
-        process.is_recovering = process.client.is_recovering();
+        let was_recovering = process.client.is_recovering();
         let events = process.client.receive(message, &mut out);
         let new = process.client.node().map(Node::attachment);
         if let Some(old) = old.filter(|_| old != new) {
-            self.begin_anew(process, old);
+            self.begin_anew(process, old, was_recovering);
         }
         self.say(process, out);
         if let (Some(before), Some(node)) = (before, process.client.node()) {

@@ -83,17 +83,27 @@ impl World {
         let Some(link) = self.links.get_mut(&id).filter(|link| link.is_client_open) else {
             return;
         };
-        let up_us = link.up.cut(self.now_us, &mut random);
-        let down_us = link.down.cut(self.now_us, &mut random);
+        let ends = link.cut(self.now_us, &mut random);
+        self.push_ends(id, ends);
+    }
+
+    /// Both sides of a connection hear of its end: the daemon, and the party.
+    pub(super) fn push_ends(&mut self, id: ConnectionId, (up_us, down_us): (u64, u64)) {
         self.push(up_us, Event::UpEnd(id));
         self.push(down_us, Event::DownEnd(id));
     }
 
     /// A party that was away for too long is somebody else now: whether what it had proposed
-    /// happened is not known to it, and typed text that it had proposed may be there twice.
-    pub(super) fn begin_anew(&mut self, process: &mut Process, old: AttachmentId) {
+    /// happened is not known to it. Typed text may be there twice that was sent while another party
+    /// led, or was being recovered.
+    pub(super) fn begin_anew(
+        &mut self,
+        process: &mut Process,
+        old: AttachmentId,
+        was_recovering: bool,
+    ) {
         self.oracles.told.give_up((process.id, old));
-        if process.sent.is_some() || process.is_recovering {
+        if process.sent.is_some() || was_recovering {
             self.oracles.typed.may_be_twice(process.id);
         }
         process.landed.clear();
