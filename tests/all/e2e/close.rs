@@ -112,6 +112,11 @@ fn undo_of_one_step_over_two_files_survives_the_screen_that_made_it() {
         wait_window(&pty, path);
     }
     let mut peer = Peer::follow(&home);
+    // Leases come one by one: a proposal of all or nothing needs both in one hand.
+    for path in &paths {
+        let (id, _) = peer.buffer(path).unwrap();
+        peer.wait(|peer| (peer.leader(Shard::Buffer(id)) != Some(SERVER)).then_some(()));
+    }
     let change = |peer: &Peer, path| {
         let (buffer, found) = peer.buffer(path).unwrap();
         let splices = vec![Splice::new(Span::at(0), "new ")];
