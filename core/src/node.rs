@@ -17,6 +17,7 @@ pub mod undoing;
 pub mod windows;
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -96,6 +97,8 @@ pub struct Node {
     unshipped: BTreeSet<Shard>,
     /// The window whose tag the user is editing the name of.
     renaming: Option<WindowId>,
+    /// Names that were typed in tags which another party leads by now.
+    overtaken_names: Vec<(BufferId, String)>,
     /// The proposal whose entries are being appended.
     origin: Option<Origin>,
     /// What was done for the proposal being decided on, for taking it back.
@@ -144,6 +147,7 @@ impl Node {
             touched: BTreeSet::new(),
             unshipped: BTreeSet::new(),
             renaming: None,
+            overtaken_names: Vec::new(),
             origin: None,
             done: None,
             done_len: 0,

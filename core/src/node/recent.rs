@@ -73,11 +73,15 @@ impl Node {
     pub(super) fn note(&mut self, record: &Arc<Record>, effect: Effect) {
         let op = match &record.entry.op {
             Op::Buffer(op) => op,
-            Op::Window(WindowOp::Create { .. })
-            | Op::Meta(MetaOp::ShardDel(_) | MetaOp::LeaseGrant { .. }) => {
+            Op::Window(WindowOp::Create { .. }) | Op::Meta(MetaOp::ShardDel(_)) => {
                 self.is_unmended = true;
                 return;
             }
+            Op::Meta(MetaOp::LeaseGrant { shard, .. }) => {
+                self.is_unmended = true;
+                return self.leave_name(*shard);
+            }
+            Op::Meta(MetaOp::LeaseReclaim { shard, .. }) => return self.leave_name(*shard),
             _ => return,
         };
         let Shard::Buffer(id) = record.shard else {

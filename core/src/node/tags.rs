@@ -5,7 +5,9 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
+use super::recent::ChangeOf;
 use super::{Node, NodeError};
 use crate::buffer::Buffer;
 use crate::edit::{self, Splice};
@@ -109,6 +111,79 @@ impl Node {
         let group = Some(self.new_group());
         self.append_buffer(id, BufferOp::Name { name, group })?;
         Ok(())
+    }
+
+    /// Returns where the bar stood before each of the last changes of a window's tag, which are in
+    /// order. Empty for other texts, and for a tag without one.
+    pub(super) fn bars_before(&self, tag: BufferId, changes: &[ChangeOf<'_>]) -> Vec<u64> {
+        let mut windows = self.state.windows_with(tag);
+        let is_tag = |id| {
+            self.state
+                .window(id)
+                .is_some_and(|window| window.tag == tag)
+        };
+        let window = windows.find(|id| is_tag(*id));
+        let text = window.and_then(|window| self.tag_text(window));
+        let Some(bar) = text.and_then(|text| text.chars().position(|c| c == '|')) else {
+            return Vec::new();
+        };
+        let back = |bar: &mut u64, (_, splices): &ChangeOf<'_>| {
+            *bar = edit::map_back(splices, *bar);
+            Some(*bar)
+        };
+        let mut bars: Vec<u64> = changes.iter().rev().scan(bar as u64, back).collect();
+        bars.reverse();
+        bars
+    }
+
+    /// The lead of a shard went to another party, or to the daemon. If it has the tag in which the
+    /// user is editing a name, or the text of that name, what he has typed is kept for who leads by
+    /// now: that party rewrites the tag.
+    pub(super) fn leave_name(&mut self, shard: Shard) {
+        let Some((window, body)) = self.renamed() else {
+            return;
+        };
+        let tag = self.state.window(window).map(|window| window.tag);
+        let is_it = |id: BufferId| shard == Shard::Buffer(id);
+        if (is_it(body) || tag.is_some_and(is_it)) && !self.leads(shard) {
+            let name = self.name_in_hand();
+            self.overtaken_names.extend(name);
+            self.renaming = None;
+        }
+    }
+
+    /// Returns the window whose name the user is editing, and its text.
+    fn renamed(&self) -> Option<(WindowId, BufferId)> {
+        let window = self.renaming?;
+        self.body_buffer(window).map(|(body, _)| (window, body))
+    }
+
+    /// Returns the text whose name the user is editing, and the name as it reads now.
+    fn name_in_hand(&self) -> Option<(BufferId, String)> {
+        let (window, body) = self.renamed()?;
+        Some((body, tag_name(&self.tag_text(window)?).to_string()))
+    }
+
+    /// Takes the names that were typed in tags which another party leads by now.
+    pub(super) fn take_overtaken_names(&mut self) -> Vec<(BufferId, String)> {
+        core::mem::take(&mut self.overtaken_names)
+    }
+
+    /// A fresh node goes on with the name that the user was editing at the old one, if it leads all
+    /// that takes. Returns the names that are to be proposed to who leads.
+    pub(super) fn take_renaming(&mut self, old: &Self) -> Vec<(BufferId, String)> {
+        let mut names = old.overtaken_names.clone();
+        let Some((window, body)) = old.renamed() else {
+            return names;
+        };
+        let tag = self.state.window(window).map(|window| window.tag);
+        if self.leads(Shard::Buffer(body)) && tag.is_some_and(|tag| self.leads(Shard::Buffer(tag)))
+        {
+            self.renaming = Some(window);
+        } else {
+            names.extend(old.name_in_hand());
+        }
+        names
     }
 
     /// Rewrites the editor's part of the tags whose buffers changed since the last call. A tag

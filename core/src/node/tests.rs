@@ -7,6 +7,7 @@ mod hashing;
 mod leading;
 mod leases;
 mod marks;
+mod naming;
 mod overtaken;
 mod proposing;
 mod recovering;

@@ -1,20 +1,24 @@
 //! The tail of a displaced leader: what it appended that did not arrive, and what becomes of it.
 //!
 //! Entries of proposals are no part of it. The daemon has whoever leads by now decide on them, so
-//! they would come twice; what was typed over them is carried back to the text without them.
+//! they would come twice; what was typed over them is carried back to the text without them. Nor
+//! is the editor's part of a tag, which whoever leads by now writes. A name that was given to a
+//! text is: it is proposed beside what was typed.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Client, ClientEvent, first_of};
+use crate::buffer::Buffer;
 use crate::canary::{self, Canary};
 use crate::edit::Splice;
 use crate::edit::apart::Apart;
-use crate::entry::{BufferKind, Origin};
-use crate::ids::{BufferId, ProposalId, Seq, Shard, Version};
-use crate::log::MirrorNotice;
+use crate::entry::{BufferKind, BufferOp, Entry, Op, Origin};
+use crate::ids::{BufferId, ProposalId, Seq, Shard, Version, ViewId};
+use crate::log::{MirrorNotice, Record};
 use crate::message::{ClientMessage, Mark};
 use crate::node::Node;
 use crate::proposal::{Change, Outcome, Refusal};
@@ -26,8 +30,10 @@ pub(super) struct Tail {
     name: String,
     /// The edit and its base, or none when it can only be shown.
     edit: Option<(Version, Vec<Splice>)>,
-    /// What was typed, for `+Recovered`.
+    /// What was typed, for `+Recovered`; of a name, the name.
     text: String,
+    /// Whether it is the name that the buffer was to have.
+    is_name: bool,
     /// Whether the text goes to `+Recovered` next.
     is_conflict: bool,
     /// Whether the owner knows that it is not in the state.
@@ -40,9 +46,61 @@ pub(super) struct Tail {
 const TRIED_COUNT: u32 = 8;
 
 impl Tail {
+    /// Returns the name that a buffer was to have, to be proposed to who leads it now.
+    fn of_name(node: &Node, (buffer, name): (BufferId, String)) -> Option<Self> {
+        let old = node.state.buffer(buffer).map(Buffer::name);
+        let old = old.filter(|old| *old != name)?;
+        Some(Self {
+            buffer,
+            name: String::from(old),
+            edit: None,
+            text: name,
+            is_name: true,
+            is_conflict: false,
+            is_told: true,
+            tried_count: 0,
+        })
+    }
+
     /// Returns whether it was gathered from this buffer for the snapshot that is on its way.
     fn is_untold_of(&self, buffer: BufferId) -> bool {
         !self.is_told && self.buffer == buffer
+    }
+
+    /// Returns the change that brings it to who leads.
+    fn change(&self) -> Change {
+        let buffer = self.buffer;
+        match &self.edit {
+            _ if self.is_conflict => {
+                let directory = self.name.rfind('/').map_or("", |at| &self.name[..=at]);
+                recovery(directory, &self.name, &self.text)
+            }
+            None => Change::Name {
+                buffer,
+                name: self.text.clone(),
+            },
+            Some((base, splices)) => Change::Edit {
+                buffer,
+                base: *base,
+                splices: splices.clone(),
+            },
+        }
+    }
+
+    /// Returns the words that tell where it is.
+    fn words(&self) -> String {
+        let Self { name, text, .. } = self;
+        if self.is_name && !self.is_conflict {
+            return alloc::format!(
+                "{text}, typed as the name of {name} before another UI took over, is its name"
+            );
+        }
+        let place = if self.is_conflict {
+            "+Recovered"
+        } else {
+            "the buffer"
+        };
+        alloc::format!("text typed in {name} before another UI took over is in {place}")
     }
 
     /// Returns it as one that is only shown.
@@ -87,10 +145,17 @@ impl Client {
             end_empty(fresh, shard);
             let Shard::Buffer(id) = shard else { continue };
             let is_known = is_whole || (is_same && !self.has_lost(shard));
-            let tail = has_own(old, shard, landed)
-                .then(|| tail_of(old, id, landed, mark.is_some() && is_known));
+            let has_tail = has_own(old, shard, landed);
+            let tail = has_tail.then(|| tail_of(old, id, landed, mark.is_some() && is_known));
             self.keep_tail(id, tail.flatten());
+            let name = (has_tail && is_named(old, id, landed)).then(|| old.state.buffer(id));
+            let name = name.flatten().map(|old| (id, String::from(old.name())));
+            let tail = name.and_then(|name| Tail::of_name(fresh, name));
+            self.tails.extend(tail);
         }
+        let names = fresh.take_renaming(old).into_iter();
+        let tails = names.filter_map(|name| Tail::of_name(fresh, name));
+        self.tails.extend(tails);
     }
 
     /// Keeps what was typed behind `from` into a text that another party leads: it may be closed
@@ -195,18 +260,7 @@ impl Client {
             return events.push(ClientEvent::Decided { id, outcome });
         };
         match outcome {
-            Ok(_) => {
-                let place = if tail.is_conflict {
-                    "+Recovered"
-                } else {
-                    "the buffer"
-                };
-                let words = alloc::format!(
-                    "text typed in {} before another UI took over is in {place}",
-                    tail.name
-                );
-                events.push(ClientEvent::Recovered(words));
-            }
+            Ok(_) => events.push(ClientEvent::Recovered(tail.words())),
             Err(refusal) => {
                 let is_again = matches!(refusal, Refusal::Retry(_));
                 // What cannot even be shown now waits for what comes, so as not to go in circles.
@@ -223,22 +277,15 @@ impl Client {
 
     /// Proposes the tails that wait.
     pub fn retry(&mut self, out: &mut Vec<ClientMessage>) {
-        if self.is_resyncing || self.node.is_none() {
+        let Some(node) = self.node.as_mut().filter(|_| !self.is_resyncing) else {
             return;
-        }
+        };
+        let names = node.take_overtaken_names().into_iter();
+        let names = names.filter_map(|name| Tail::of_name(node, name));
+        self.tails.extend(names);
         for mut tail in core::mem::take(&mut self.tails) {
-            let change = match tail.edit.clone().filter(|_| !tail.is_conflict) {
-                Some((base, splices)) => Change::Edit {
-                    buffer: tail.buffer,
-                    base,
-                    splices,
-                },
-                None => {
-                    tail.is_conflict = true;
-                    let directory = tail.name.rfind('/').map_or("", |at| &tail.name[..=at]);
-                    recovery(directory, &tail.name, &tail.text)
-                }
-            };
+            tail.is_conflict |= tail.edit.is_none() && !tail.is_name;
+            let change = tail.change();
             if let Some((id, message)) = self.propose(vec![change]) {
                 self.proposed.insert(id, tail);
                 out.push(message);
@@ -328,10 +375,12 @@ fn end_empty(fresh: &mut Node, shard: Shard) {
 /// Returns what an old node typed into a buffer behind `accepted`.
 fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<Tail> {
     let buffer = node.state.buffer(id)?;
-    if buffer.kind() == BufferKind::Tag || canary::is_on(Canary::TailDropped) {
+    let mut records = node.log().after(Shard::Buffer(id), accepted);
+    let is_typed = |record: &Arc<Record>| !is_of_editor(buffer.kind(), &record.entry);
+    if canary::is_on(Canary::TailDropped) || !records.any(is_typed) {
         return None;
     }
-    let name = String::from(buffer.name());
+    let name = String::from(shown_name(node, (id, buffer)));
     let (edit, text) = match typed_after(node, id, accepted) {
         Some((base, typed)) => {
             let edit = typed.edit().map(|splices| (base, splices.to_vec()));
@@ -349,21 +398,53 @@ fn tail_of(node: &Node, id: BufferId, accepted: Seq, is_known: bool) -> Option<T
         name,
         edit,
         text,
+        is_name: false,
         is_conflict: false,
         is_told: false,
         tried_count: 0,
     })
 }
 
-/// Returns what a node typed into a buffer behind `after`, apart from what it did for proposals,
-/// and the version before that. None when it does not know.
+/// Returns the name that tells a user where a text is: of a tag, that of its window's body.
+fn shown_name<'a>(node: &'a Node, (id, buffer): (BufferId, &'a Buffer)) -> &'a str {
+    let mut windows = node.state.windows_with(id);
+    let is_tag = buffer.kind() == BufferKind::Tag;
+    let window = windows.next().filter(|_| is_tag);
+    let body = window.and_then(|window| node.state.buffer_of(ViewId::Body(window)));
+    let body = body.and_then(|body| node.state.buffer(body));
+    body.unwrap_or(buffer).name()
+}
+
+/// Returns whether an entry is the editor's own: its part of a tag, which nobody typed.
+const fn is_of_editor(kind: BufferKind, entry: &Entry) -> bool {
+    let is_shown = matches!(&entry.op, Op::Buffer(BufferOp::Edit { dot: Some(_), .. }));
+    matches!(kind, BufferKind::Tag) && !is_shown
+}
+
+/// Returns whether a node gave a buffer a name behind `after`.
+fn is_named(node: &Node, id: BufferId, after: Seq) -> bool {
+    let mut records = node.log().after(Shard::Buffer(id), after);
+    records.any(|record| {
+        let is_name = matches!(&record.entry.op, Op::Buffer(BufferOp::Name { .. }));
+        is_name && record.entry.origin.is_none()
+    })
+}
+
+/// Returns what a node typed into a buffer behind `after`, apart from what it did for proposals and
+/// as the editor, and the version before that. None when it does not know.
 fn typed_after(node: &Node, id: BufferId, after: Seq) -> Option<(Version, Apart)> {
     let (base, changes) = node.changes_after(id, after)?;
+    let kind = node.state.buffer(id)?.kind();
+    let mut bars = node.bars_before(id, &changes).into_iter();
     let mut records = node.log().after(Shard::Buffer(id), after).peekable();
     let mut typed = Apart::new();
     for (seq, splices) in changes {
         while records.next_if(|record| record.entry.seq < seq).is_some() {}
-        if records.peek()?.entry.origin.is_some() {
+        let entry = &records.peek()?.entry;
+        let bar = bars.next();
+        // What is written in front of the bar, the editor writes anew.
+        let is_in_front = bar.is_some_and(|bar| splices.iter().all(|s| s.at.q0 <= bar));
+        if entry.origin.is_some() || is_in_front || is_of_editor(kind, entry) {
             typed.leave(splices);
         } else {
             typed.keep(splices);
