@@ -510,6 +510,7 @@ impl Client {
         let mut records = Vec::with_capacity(entries.len());
         let mut is_leadership = false;
         for (shard, bytes) in entries {
+            self.confirm(*shard, bytes);
             let Some(node) = &mut self.node else { return };
             if self.is_resyncing && *shard != Shard::Meta {
                 self.missed.push(*shard, bytes);
@@ -541,11 +542,8 @@ impl Client {
             }
         }
         if let Some(node) = &mut self.node {
-            let head = node
-                .log
-                .mark(Shard::Meta)
-                .map_or_else(Seq::default, |mark| mark.seq);
-            node.log.compact(Shard::Meta, head);
+            let head = node.log.mark(Shard::Meta).map(|mark| mark.seq);
+            node.log.compact(Shard::Meta, head.unwrap_or_default());
         }
         if !records.is_empty() {
             events.push(ClientEvent::Entries(records));

@@ -10,13 +10,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Client, ClientEvent};
+use crate::bytes::Bytes;
 use crate::entry::MetaOp;
-use crate::ids::{ProposalId, Shard};
+use crate::ids::{ProposalId, Seq, Shard};
 use crate::limits;
 use crate::log::MirrorNotice;
 use crate::message::{ClientMessage, ErrorCode, Mark, Resume, Resumed, Standing};
 use crate::node::Node;
 use crate::proposal::{Proposal, Refusal};
+use crate::wire;
 
 /// What this client said and was not answered yet.
 #[derive(Debug, Default)]
@@ -199,6 +201,23 @@ impl Client {
         self.retry(out);
         self.answer_requests(out);
         events.push(ClientEvent::Resumed);
+    }
+
+    /// Notes that an own entry arrived: the daemon sends it back to who comes back, because the
+    /// acknowledgement may have been lost with the old connection.
+    pub(super) fn confirm(&mut self, shard: Shard, bytes: &Bytes) {
+        let Some(node) = self.node.as_ref().filter(|_| self.is_away) else {
+            return;
+        };
+        let Ok(entry) = wire::decode_entry(bytes) else {
+            return;
+        };
+        let before = Seq::new(entry.seq.raw().saturating_sub(1));
+        let own = node.log.after(shard, before).next();
+        if own.is_some_and(|own| own.entry.seq == entry.seq && own.bytes == *bytes) {
+            let acked = self.acked.entry(shard).or_default();
+            *acked = (*acked).max(entry.seq);
+        }
     }
 
     /// The attachment is gone, and whether what it proposed happened is not known. Tails are shown.
